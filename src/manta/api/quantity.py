@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from functools import total_ordering
-from typing import Final
+from typing import Any, Final
 
 _NANO: Final = 10**9
 _CAP: Final = (2**63 - 1) * _NANO
@@ -65,6 +65,14 @@ class Quantity:
         if isinstance(text, bool) or not isinstance(text, str | int | float):
             raise QuantityError(f"{text!r} is not a quantity such as 500m, 2 or 1.5Gi")
         return _parse(str(text))
+
+    @classmethod
+    def parse_or_none(cls, text: Any) -> Quantity | None:
+        """As `parse`; None for a value that is no quantity."""
+        try:
+            return cls.parse(text)
+        except QuantityError:
+            return None
 
     def value(self) -> int:
         """Whole units; a fraction is rounded away from zero, as `Quantity.Value` does."""

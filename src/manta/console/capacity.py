@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from manta.api.core import Node
-from manta.api.quantity import Quantity, QuantityError
+from manta.api.quantity import ZERO, Quantity
 from manta.console.views import Pod
 from manta.rules.accelerators import is_gpu_key, ray_accelerator_name
 
@@ -57,7 +57,4 @@ def amount(quantities: Mapping[str, str | int | float]) -> Amount:
 @lru_cache(maxsize=4096)
 def _number(text: str | float) -> float:
     """0 for a text that is no quantity: the API server would have refused it."""
-    try:
-        return Quantity.parse(text).nano / 1e9
-    except QuantityError:
-        return 0.0
+    return (Quantity.parse_or_none(text) or ZERO).nano / 1e9

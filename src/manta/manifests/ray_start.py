@@ -12,7 +12,7 @@ from typing import Any
 
 from manta.api.documents import limits
 from manta.api.documents.reader import read_json
-from manta.api.quantity import Quantity, QuantityError
+from manta.api.quantity import Quantity
 from manta.manifests.shell_words import shell_word, shell_words
 from manta.rules.accelerators import RAY_ACCELERATORS, is_gpu_key, ray_accelerator_name
 
@@ -30,7 +30,7 @@ def with_group_resources(params: Params, resources: Mapping[str, str]) -> dict[s
     """The parameters with those of the group's `resources` field, which wins."""
     merged, custom = dict(params), dict[str, int | float]()
     for name, text in sorted(resources.items()):
-        quantity = _parsed(text)
+        quantity = Quantity.parse_or_none(text)
         if quantity is None:
             continue
         parameter = _resource_parameter(name.lower())
@@ -130,15 +130,8 @@ def _first_nonzero(
 
 
 def _nonzero(value: Any) -> Quantity | None:
-    return _parsed(value) or None
-
-
-def _parsed(value: Any) -> Quantity | None:
-    """The quantity; None if absent or invalid (validation reports that)."""
-    try:
-        return Quantity.parse(value)
-    except QuantityError:
-        return None
+    """None if absent or invalid: validation reports that."""
+    return Quantity.parse_or_none(value) or None
 
 
 def _number(quantity: Quantity) -> int | float:

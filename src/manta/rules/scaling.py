@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from manta.api.quantity import ZERO, Quantity, QuantityError
+from manta.api.quantity import ZERO, Quantity
 from manta.api.ray.cluster import RayClusterSpec, WorkerGroupSpec
 from manta.api.ray.names import RESOURCE_GOOGLE_TPU
 from manta.rules.accelerators import is_gpu_key
@@ -70,7 +70,7 @@ def pod_resources(template: Mapping[str, Any]) -> dict[str, Quantity]:
         resources = container.get("resources") or {}
         wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
         for name, text in wanted.items():
-            total[name] = total.get(name, ZERO) + _amount(text)
+            total[name] = total.get(name, ZERO) + (Quantity.parse_or_none(text) or ZERO)
     return total
 
 
@@ -115,10 +115,3 @@ def total_gpus(amounts: Amounts) -> Quantity:
 
 def total_tpus(amounts: Amounts) -> Quantity:
     return amounts.get(RESOURCE_GOOGLE_TPU, ZERO)
-
-
-def _amount(text: Any) -> Quantity:
-    try:
-        return Quantity.parse(text)
-    except QuantityError:
-        return ZERO

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from manta.api.quantity import Quantity, QuantityError
+from manta.api.quantity import Quantity
 from manta.localplane.apiserver.core import Call, Core
 from manta.localplane.apiserver.status_errors import StatusError, forbidden
 from manta.localplane.builtin.quota.usage import Holdings, in_scope, next_status
@@ -114,13 +114,8 @@ def _added(quota: Quota, now: Holdings, before: Holdings | None) -> dict[str, Qu
 
 
 def _quantities(amounts: Any) -> dict[str, Quantity]:
-    found = {}
-    for key, value in (amounts or {}).items():
-        try:
-            found[key] = Quantity.parse(value)
-        except QuantityError:
-            continue
-    return found
+    found = {key: Quantity.parse_or_none(value) for key, value in (amounts or {}).items()}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _require_amounts(call: Call, name: str, hard: dict[str, Quantity], pod: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from manta.api.quantity import Quantity, QuantityError
+from manta.api.quantity import ZERO, Quantity
 from manta.localplane.builtin.views import Amount, Container, Node, Pod
 
 DEFAULT_POD_LIMIT = 110
@@ -134,10 +134,7 @@ Requests = Mapping[str, int]
 @lru_cache(maxsize=4096)
 def _integer(resource: str, amount: Amount) -> int:
     """Return the amount in the unit of its resource; 0 for an invalid quantity."""
-    try:
-        quantity = Quantity.parse(amount)
-    except QuantityError:
-        return 0
+    quantity = Quantity.parse_or_none(amount) or ZERO
     return quantity.milli() if resource == "cpu" else quantity.value()
 
 

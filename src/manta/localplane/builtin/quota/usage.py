@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from manta.api.quantity import ZERO, Quantity, QuantityError
+from manta.api.quantity import ZERO, Quantity
 from manta.localplane.builtin.views import Amount, Container, Pod, Quota, QuotaStatus, Service
 
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
@@ -97,10 +97,7 @@ def _total(amounts: Iterable[Amount]) -> Quantity:
 
 
 def _quantity(amount: Amount) -> Quantity:
-    try:
-        return Quantity.parse(amount)
-    except QuantityError:
-        return ZERO
+    return Quantity.parse_or_none(amount) or ZERO
 
 
 def in_scope(quota: Quota, pod: Pod) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from manta.api.quantity import Quantity, QuantityError
+from manta.api.quantity import Quantity
 
 Json = dict[str, Any]
 
@@ -85,10 +85,7 @@ def _parsed(text: Any) -> Quantity | None:
     """The amount, if it is written in units below a thousandth."""
     if not isinstance(text, str) or text[-1:] not in {"u", "n"}:
         return None
-    try:
-        return Quantity.parse(text)
-    except QuantityError:
-        return None
+    return Quantity.parse_or_none(text)
 
 
 def pull_policy(image: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from manta.api.quantity import Quantity, QuantityError
+from manta.api.quantity import Quantity
 from manta.localplane.apiserver.schema.cel.errors import NO_OVERLOAD, EvaluationError
-from manta.localplane.apiserver.schema.cel.values import equal
+from manta.localplane.apiserver.schema.cel.values import as_list, equal
 
 Function: TypeAlias = Callable[..., Any]
 _NANO = 10**9
@@ -25,10 +25,7 @@ def _quantity(text: Any) -> Quantity:
 def _parse(text: Any) -> Quantity | None:
     if not isinstance(text, str):
         raise EvaluationError(NO_OVERLOAD)
-    try:
-        return Quantity.parse(text)
-    except QuantityError:
-        return None
+    return Quantity.parse_or_none(text)
 
 
 def _amount(value: Any) -> Quantity:
@@ -58,15 +55,9 @@ def _compared(left: Any, right: Any) -> int:
     return (one > other) - (one < other)
 
 
-def _list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise EvaluationError(NO_OVERLOAD)
-    return value
-
-
 def _pair(left: Any, right: Any) -> tuple[list[Any], list[Any]]:
     """Return two lists to compare element by element. Raises EvaluationError if they are too long."""
-    one, other = _list(left), _list(right)
+    one, other = as_list(left), as_list(right)
     if len(one) * len(other) > _MAX_COMPARISONS:
         raise EvaluationError("operation cancelled: actual cost limit exceeded")
     return one, other

@@ -11,7 +11,14 @@ from typing import Any
 from manta.api.durations import DurationError, parse_duration
 from manta.localplane.apiserver.schema.cel import amounts, dates, network, text_format
 from manta.localplane.apiserver.schema.cel.errors import NO_OVERLOAD, EvaluationError
-from manta.localplane.apiserver.schema.cel.values import BINARY, Maybe, equal, is_number, type_name
+from manta.localplane.apiserver.schema.cel.values import (
+    BINARY,
+    Maybe,
+    as_list,
+    equal,
+    is_number,
+    type_name,
+)
 from manta.localplane.apiserver.schema.regex import BadPatternError, Pattern, compile_pattern
 
 Function = Callable[..., Any]
@@ -185,7 +192,7 @@ def _upper_ascii(text: str) -> str:
 
 
 def _join(items: Any, separator: str = "") -> str:
-    texts = [_text(item) for item in _list(items)]
+    texts = [_text(item) for item in as_list(items)]
     _check_size(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
@@ -198,14 +205,8 @@ def _check_size(characters: int) -> None:
         )
 
 
-def _list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise EvaluationError(NO_OVERLOAD)
-    return value
-
-
 def _least(items: Any, symbol: str) -> Any:
-    best, *rest = _list(items) or [None]
+    best, *rest = as_list(items) or [None]
     if best is None:
         raise EvaluationError("min or max called on empty list")
     for item in rest:
@@ -216,20 +217,20 @@ def _least(items: Any, symbol: str) -> Any:
 
 def _sum(items: Any) -> Any:
     total: Any = 0
-    for index, item in enumerate(_list(items)):
+    for index, item in enumerate(as_list(items)):
         total = item if index == 0 else BINARY["+"](total, item)
     return total
 
 
 def _is_sorted(items: Any) -> bool:
-    found = _list(items)
+    found = as_list(items)
     return all(BINARY["<="](left, right) for left, right in pairwise(found))
 
 
 def _index_of(target: Any, item: Any, start: int = 0) -> int:
     if isinstance(target, str):
         return target.find(_text(item), _offset(target, start))
-    return next((at for at, member in enumerate(_list(target)) if equal(member, item)), -1)
+    return next((at for at, member in enumerate(as_list(target)) if equal(member, item)), -1)
 
 
 def _offset(text: str, at: Any) -> int:
@@ -243,7 +244,7 @@ def _last_index_of(target: Any, item: Any, last: int | None = None) -> int:
         wanted = _text(item)
         end = len(target) if last is None else _offset(target, last) + len(wanted)
         return target.rfind(wanted, 0, end)
-    found = [at for at, member in enumerate(_list(target)) if equal(member, item)]
+    found = [at for at, member in enumerate(as_list(target)) if equal(member, item)]
     return found[-1] if found else -1
 
 

@@ -51,6 +51,13 @@ def is_number(value: Any) -> bool:
     return type(value) is int or type(value) is float
 
 
+def as_list(value: Any) -> list[Any]:
+    """Return the value if it is a list. Raises EvaluationError."""
+    if type(value) is not list:
+        raise EvaluationError(NO_OVERLOAD)
+    return value
+
+
 def equal(left: Any, right: Any) -> bool:
     """Return whether two values are equal: numbers compare across types, and true is not 1."""
     if is_number(left) and is_number(right):
