@@ -15,7 +15,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manta.api.schedule import ticks
 from manta.api.times import parse_time
 from manta.controllers.raycronjob.plan import plan
 from manta.controllers.raycronjob.snapshot import ChildJob, CronSnapshot
@@ -25,6 +24,7 @@ from manta.reconcile.actions import Create, Delete
 from manta.reconcile.outcome import Outcome, Result
 from manta.rules.settings import Settings
 from support.raycronjob import CREATED, a_child, a_cron, seen
+from support.schedules import ticks
 
 
 class Fate(Enum):

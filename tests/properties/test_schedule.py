@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manta.api.schedule import CronSchedule, parse_schedule, ticks
+from manta.api.schedule import CronSchedule, parse_schedule
+from support.schedules import ticks
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]
 

@@ -7,7 +7,6 @@ field is `*`, both must match, otherwise one of them is enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Protocol
@@ -22,7 +21,6 @@ __all__ = [
     "ScheduleError",
     "load_zone",
     "parse_schedule",
-    "ticks",
 ]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,14 +37,6 @@ class Schedule(Protocol):
     def latest(self, after: datetime, until: datetime) -> datetime | None:
         """The last tick that is later than `after` and not later than `until`."""
         ...
-
-
-def ticks(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
-    """Every tick later than `after` and not later than `until`, in order."""
-    tick = schedule.next_after(after)
-    while tick is not None and tick <= until:
-        yield tick
-        tick = schedule.next_after(tick)
 
 
 def parse_schedule(text: str, zone: str | None = None) -> Schedule:

@@ -49,9 +49,6 @@ class Rights:
         return any(one.allows(verb, resource, name, subresource) for one in self.rules)
 
 
-NONE = Rights()
-
-
 def rights_of(review: Mapping[str, Any]) -> Rights:
     """The rights in the status of a SelfSubjectRulesReview."""
     rules = (review.get("status") or {}).get("resourceRules") or ()

@@ -8,7 +8,6 @@ from typing import Any
 from manta.recording.reader import Json, Recorded, Segment
 from manta.recording.replay import Replayed
 
-_MAX_NAMED = 5
 _WORD = 10
 
 

@@ -51,10 +51,6 @@ class Rollout:
         )
 
 
-def begin(options: RolloutOptions) -> Rollout:
-    return Rollout(Share(100, 100), Share(0, 0), options)
-
-
 def next_capacity(rollout: Rollout) -> Rollout:
     """Increase the capacity of one cluster, or decrease that of the other; no change while traffic moves."""
     surge = rollout.options.max_surge

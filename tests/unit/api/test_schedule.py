@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from manta.api.schedule import ScheduleError, load_zone, parse_schedule, ticks
+from manta.api.schedule import ScheduleError, load_zone, parse_schedule
 from manta.api.times import format_time, parse_time
+from support.schedules import ticks
 
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parent / "data" / "robfig_cron.json").read_text()

@@ -8,9 +8,13 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manta.rules.upgrade import Rollout, RolloutOptions, begin, due_in, next_capacity, next_traffic
+from manta.rules.upgrade import Rollout, RolloutOptions, Share, due_in, next_capacity, next_traffic
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def begin(options: RolloutOptions) -> Rollout:
+    return Rollout(Share(100, 100), Share(0, 0), options)
 
 
 def walk(rollout: Rollout, interval: timedelta) -> list[str]:

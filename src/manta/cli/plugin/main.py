@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 
 from manta import __version__
 from manta.api.usage import UsageError, did_you_mean
+from manta.cli.main import split_command
 from manta.cli.output.encoding import write_utf8
 from manta.cli.plugin.flags import flags_last, plain_booleans, switches_of, valued_of
 
@@ -60,8 +61,6 @@ VERBS: Final[Mapping[str, Verb]] = {
 ALIASES: Final[Mapping[str, str]] = {"list": "get", "logs": "log"}
 _WITH_KIND = frozenset(("get", "list", "create", "scale", "job"))
 """Verbs with a second word, such as `get cluster`."""
-_WITH_COMMAND = frozenset(("exec", "job"))
-"""Verbs with a command after `--`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace | None:
     """The arguments of the verb; None if the help was printed. Exits with 2 if they are invalid."""
-    words, command = _split(arguments)
+    words, command = split_command(arguments)
     words = commands_first(words)
     wanted = verb_of(words)
     parser, subparsers = build_parser(wanted)
@@ -103,13 +102,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace | None:
         chosen.error(f"unrecognized arguments: {' '.join(unknown)}")
     args.command = command
     return args
-
-
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words before the first `--`, and the command after it."""
-    words = list(arguments)
-    at = words.index("--") if "--" in words else len(words)
-    return words[:at], words[at + 1 :]
 
 
 def verb_of(words: Sequence[str]) -> str:

@@ -134,13 +134,16 @@ def count_generation(
 
 
 # ── subresources that write a part of the object ─────────────────────────────────────────
-def _only_finalizers(old: Object, new: Object) -> Object:
-    finalizers = (new.get("spec") or {}).get("finalizers") or []
-    spec = dict(old.get("spec") or {})
-    spec.pop("finalizers", None)
-    if finalizers:
-        spec["finalizers"] = finalizers
-    return old | {"spec": spec, "metadata": _identity(old, new)}
+def _only(field: str) -> Callable[[Object, Object], Object]:
+    """Changes only this list of the spec."""
+
+    def narrow(old: Object, new: Object) -> Object:
+        spec = {name: value for name, value in (old.get("spec") or {}).items() if name != field}
+        if wanted := (new.get("spec") or {}).get(field):
+            spec[field] = wanted
+        return old | {"spec": spec, "metadata": _identity(old, new)}
+
+    return narrow
 
 
 def _only_resources(old: Object, new: Object) -> Object:
@@ -160,15 +163,6 @@ def _resized(container: Object, wanted: Object | None) -> Object:
     return container | changed
 
 
-def _only_ephemeral(old: Object, new: Object) -> Object:
-    wanted = (new.get("spec") or {}).get("ephemeralContainers") or []
-    spec = dict(old.get("spec") or {})
-    spec.pop("ephemeralContainers", None)
-    if wanted:
-        spec["ephemeralContainers"] = wanted
-    return old | {"spec": spec, "metadata": _identity(old, new)}
-
-
 def _identity(old: Object, new: Object) -> Object:
     """Old metadata with the name, uid and resourceVersion that the client sent, to be checked."""
     sent = new.get("metadata") or {}
@@ -177,8 +171,8 @@ def _identity(old: Object, new: Object) -> Object:
 
 
 NARROW: Final[Mapping[str, Callable[[Object, Object], Object]]] = {
-    "finalize": _only_finalizers,
+    "finalize": _only("finalizers"),
     "resize": _only_resources,
-    "ephemeralcontainers": _only_ephemeral,
+    "ephemeralcontainers": _only("ephemeralContainers"),
 }
 """Subresources that write a part of the object, whatever is sent."""

@@ -15,7 +15,7 @@ from manta.api.resources import JOBS
 from manta.api.times import parse_time
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import is_ours
-from manta.controllers.raycluster.planners.worker_group import deletions
+from manta.controllers.raycluster.planners.pod_deletions import deletions
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.redis_cleanup import build_cleanup_job
 from manta.reconcile.actions import Create

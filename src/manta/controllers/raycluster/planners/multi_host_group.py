@@ -15,6 +15,7 @@ from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import by_replica, still_counts
 from manta.controllers.raycluster.planners.backoff import failed_pods, recreate_at
 from manta.controllers.raycluster.planners.gang import worker_pod_builder
+from manta.controllers.raycluster.planners.pod_deletions import deletions
 from manta.controllers.raycluster.planners.scale_down_order import usefulness
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.worker_pod import Slot, WorkerPodBuilder
@@ -43,11 +44,11 @@ def plan_multi_host_group(
     to_delete = set(group.scale_strategy.workers_to_delete)
     named = {name: one for name, one in replicas.items() if to_delete & _names(one)}
     kept = {name: one for name, one in replicas.items() if name not in named}
-    deletions = do(*_delete_replicas(named, Cause.NAMED_FOR_DELETION, "named in workersToDelete"))
+    scaled_down = do(*_delete_replicas(named, Cause.NAMED_FOR_DELETION, "named in workersToDelete"))
     resize = _resize(
         snapshot, group, kept, len(named), may_choose_pods=may_choose_pods, at_most=at_most
     )
-    return merge([deletions, resize, broken])
+    return merge([scaled_down, resize, broken])
 
 
 def _is_terminating(replica: Replica) -> bool:
@@ -66,13 +67,13 @@ def plan_broken(snapshot: ClusterSnapshot, replicas: Mapping[str, Replica], size
         failed = failed_pods(snapshot, replica)
         incomplete = f"replica {name} is incomplete: it has {len(replica)} of {size} hosts"
         if failed.due:
-            actions += _delete(replica, Cause.UNHEALTHY_WORKER, failed.due[0].why)
+            actions += deletions(replica, Cause.UNHEALTHY_WORKER, failed.due[0].why)
         elif _is_terminating(replica) or len(replica) > size:
-            actions += _delete(replica, Cause.INCOMPLETE_REPLICA, incomplete)
+            actions += deletions(replica, Cause.INCOMPLETE_REPLICA, incomplete)
         elif len(replica) < size:
             left = recreate_at(snapshot, replica) - snapshot.now
             if left <= timedelta(0):
-                actions += _delete(replica, Cause.INCOMPLETE_REPLICA, incomplete)
+                actions += deletions(replica, Cause.INCOMPLETE_REPLICA, incomplete)
             else:
                 waits.append(Wait(f"{incomplete}; it is created again later", left))
         elif failed.waiting:
@@ -151,12 +152,4 @@ def _replica(
 
 
 def _delete_replicas(replicas: Mapping[str, Replica], cause: Cause, why: str) -> list[Delete]:
-    return [delete for replica in replicas.values() for delete in _delete(replica, cause, why)]
-
-
-def _delete(replica: Replica, cause: Cause, why: str) -> list[Delete]:
-    return [
-        Delete(PODS, pod.metadata.key, pod.metadata.uid, cause, why)
-        for pod in replica
-        if not is_terminating(pod)
-    ]
+    return [delete for replica in replicas.values() for delete in deletions(replica, cause, why)]

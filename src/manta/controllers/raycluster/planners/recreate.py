@@ -15,7 +15,7 @@ from manta.controllers.raycluster.facts import (
     head_to_compare,
     is_of_another_version,
 )
-from manta.controllers.raycluster.planners.worker_group import deletions
+from manta.controllers.raycluster.planners.pod_deletions import deletions
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.actions import Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do

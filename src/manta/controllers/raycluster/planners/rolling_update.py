@@ -14,9 +14,9 @@ from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import may_choose_pods
 from manta.controllers.raycluster.planners.multi_host_group import grow_replicas, plan_broken
+from manta.controllers.raycluster.planners.pod_deletions import deletions
 from manta.controllers.raycluster.planners.scale_down_order import usefulness
 from manta.controllers.raycluster.planners.worker_group import (
-    deletions,
     grow,
     more_to_create,
     plan_removed_groups,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from manta.api.ray.cluster import ClusterConditionType
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.planners.worker_group import deletions
+from manta.controllers.raycluster.planners.pod_deletions import deletions
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 

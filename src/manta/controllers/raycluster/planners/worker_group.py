@@ -19,6 +19,7 @@ from manta.controllers.raycluster.facts import has_further_hosts, may_choose_pod
 from manta.controllers.raycluster.planners.backoff import FailedPods, failed_pods
 from manta.controllers.raycluster.planners.gang import worker_pod_builder
 from manta.controllers.raycluster.planners.multi_host_group import plan_multi_host_group
+from manta.controllers.raycluster.planners.pod_deletions import deletions
 from manta.controllers.raycluster.planners.scale_down_order import in_scale_down_order
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.worker_pod import Slot
@@ -157,12 +158,3 @@ def free_indexes(pods: Iterable[Pod], count: int) -> list[int]:
             free.append(index)
         index += 1
     return free
-
-
-def deletions(pods: Iterable[Pod], cause: Cause, why: str) -> list[Delete]:
-    """One Delete for each Pod that is not being deleted already (C04)."""
-    return [
-        Delete(PODS, pod.metadata.key, pod.metadata.uid, cause, why)
-        for pod in pods
-        if not is_terminating(pod)
-    ]
