@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from manta.api.core import Pod
@@ -20,9 +20,8 @@ from manta.rules.traits import head_service_name
 def build_head_service(cluster: RayCluster, settings: Settings, head: Pod | None = None) -> Json:
     """The head Service. `head` is the existing head Pod, if any, which it selects."""
     selector = head_selector(cluster, head)
-    ports = head_ports(cluster, head)
-    if cluster.spec.head_group_spec.head_service:
-        custom = cluster.spec.head_group_spec.head_service
+    ports = _service_ports(head_ports(cluster, head))
+    if custom := cluster.spec.head_group_spec.head_service:
         manifest = _customised(cluster, custom, selector, ports)
     else:
         manifest = _standard(cluster, settings, selector, ports)
@@ -30,11 +29,11 @@ def build_head_service(cluster: RayCluster, settings: Settings, head: Pod | None
 
 
 def _standard(
-    cluster: RayCluster, settings: Settings, selector: Mapping[str, str], numbers: Mapping[str, int]
+    cluster: RayCluster, settings: Settings, selector: Mapping[str, str], ports: list[Json]
 ) -> Json:
-    ports = sorted(_service_ports(numbers.items()), key=lambda port: port["name"])
     type_ = cluster.spec.head_group_spec.service_type or "ClusterIP"
-    spec: Json = {"type": type_, "selector": dict(selector), "ports": ports}
+    by_name = sorted(ports, key=lambda port: port["name"])
+    spec: Json = {"type": type_, "selector": dict(selector), "ports": by_name}
     if type_ == "ClusterIP" and not settings.head_cluster_ip_service:
         # Workers must resolve the head before it is Ready: its readiness may need them (C80).
         spec |= {"clusterIP": "None", "publishNotReadyAddresses": True}
@@ -43,10 +42,7 @@ def _standard(
 
 
 def _customised(
-    cluster: RayCluster,
-    custom: Mapping[str, Any],
-    selector: Mapping[str, str],
-    numbers: Mapping[str, int],
+    cluster: RayCluster, custom: Mapping[str, Any], selector: Mapping[str, str], ports: list[Json]
 ) -> Json:
     """The user's own head Service, with our selector and the ports that it lacks."""
     user_meta, spec = custom.get("metadata") or {}, copy_json(custom.get("spec") or {})
@@ -55,11 +51,7 @@ def _customised(
     known = {port.get("name") for port in spec.get("ports") or ()}
     taken = {port.get("port") for port in spec.get("ports") or ()}
     # KubeRay appends a port that the user listed already, which the API server refuses.
-    missing = [
-        port
-        for port in _service_ports(numbers.items())
-        if port["name"] not in known and port["port"] not in taken
-    ]
+    missing = [port for port in ports if port["name"] not in known and port["port"] not in taken]
     spec["ports"] = [*(spec.get("ports") or ()), *missing]
     spec["selector"] = dict(selector)
     spec.setdefault("type", cluster.spec.head_group_spec.service_type or "ClusterIP")
@@ -115,10 +107,11 @@ def wants_headless_service(cluster: RayCluster) -> bool:
     return any(group.num_of_hosts > 1 for group in cluster.spec.worker_group_specs)
 
 
-def _service_ports(ports: Iterable[tuple[str, int]]) -> list[Json]:
+def _service_ports(numbers: Mapping[str, int]) -> list[Json]:
+    """The ports of a head, by name, as a Service lists them."""
     return [
         {"name": name, "port": port, "protocol": "TCP", "targetPort": port, "appProtocol": "tcp"}
-        for name, port in ports
+        for name, port in numbers.items()
     ]
 
 

@@ -33,7 +33,7 @@ WORDS: Final[dict[str, Any]] = {
 }
 _NUMERIC_START: Final = frozenset("+-.0123456789")
 _INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|([1-9][0-9]*|0))")
-_BINARY_SIGN_INSIDE = re.compile(r"0b[-+][01]{1,63}")
+_SIGNED_BINARY = re.compile(r"0b[-+][01]{1,63}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ][0-9:.]+(?:Z|[-+][0-9:]+)?)?")
 _INT64, _UINT64 = 1 << 63, 1 << 64
@@ -104,7 +104,7 @@ def _number(text: str) -> Any:
     whole = _integer(found) if found else None
     if whole is not None:
         return whole
-    if _BINARY_SIGN_INSIDE.fullmatch(digits):
+    if _SIGNED_BINARY.fullmatch(digits):  # go-yaml also reads `0b-101`
         sign, ones = digits[2], digits[3:]
         return -int(ones, 2) if sign == "-" else int(ones, 2)
     if _FLOAT.fullmatch(digits) and text[:2] != "._":

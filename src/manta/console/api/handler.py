@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -33,15 +32,13 @@ from manta.kube import requests
 from manta.kube.errors import ApiError, MantaError, Unreachable
 from manta.kube.transport import HttpTransport, Query, Request, Response
 
-log = logging.getLogger(__name__)
-
 SECONDS: Final = 60.0
-"""Until the head of an answer of Kubernetes has arrived; a watch may last longer."""
+"""Until the headers of a response of Kubernetes arrive; a watch may last longer."""
 SERVICE_SECONDS: Final = 600.0
-"""The same of a Service: an application may compute for long before it answers."""
+"""The same for a Service: an application may compute for long before it answers."""
 MAX_READ: Final = 4 * 1024 * 1024
 """Bytes of an object that the console itself reads."""
-_SWITCHED: Final = 101
+_SWITCHING_PROTOCOLS: Final = 101
 DOCUMENTS: Final = ("/openapi.json", "/swagger/apiserver.swagger.json")
 _ONLY_RAY: Final = f"regarding.apiVersion={RAY_CLUSTERS.api_version}"
 
@@ -94,7 +91,7 @@ class RayApi:
             response = refusal(code, str(error), RESPONSE_HEADERS)
         else:
             response = await _Exchange(request, found, caller, self._callers, connection).answer()
-        self.metrics.count(route, _SWITCHED if response is None else response.status)
+        self.metrics.count(route, _SWITCHING_PROTOCOLS if response is None else response.status)
         return response
 
     def public(self, request: HttpRequest) -> HttpResponse | None:
@@ -209,6 +206,7 @@ class _Exchange:
     # ── compute templates ────────────────────────────────────────────────────────────────
 
     async def _fill_templates(self) -> HttpResponse:
+        """Replace the names of compute templates in a RayCluster by their resources, and pass it on."""
         document = _document(self._request)
         groups = list(templates.groups_with_template(document))
         if not groups:
@@ -278,7 +276,8 @@ class _Exchange:
     # ── Services and logs ────────────────────────────────────────────────────────────────
 
     async def _service(self) -> HttpResponse | None:
-        """Only Services of Ray. A browser with a cookie would run what is behind one on this origin."""
+        """Pass a request on to a Service of Ray. Raises RefusedError for other Services, and for a cookie:
+        with one, pages of the application would run in the browser as pages of the console."""
         if not self._caller.by_token:
             raise RefusedError(403, "Services are reached with a bearer token, not with a cookie")
         name = service_name(self._match.values["service"])

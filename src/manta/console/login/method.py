@@ -18,6 +18,7 @@ class Login(ABC):
     is_checked: ClassVar[bool] = True
     """Whether Kubernetes must accept a new session before its cookie is made, and each minute after."""
     by_cookie: ClassVar[bool] = True
+    """Whether the console sets a cookie; a proxy names the user with every request instead."""
     has_tokens: ClassVar[bool] = True
     """Whether a session may hold a token, so that its cookie must be encrypted."""
 

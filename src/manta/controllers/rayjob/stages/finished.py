@@ -24,7 +24,7 @@ STOP_RETRY_AFTER = timedelta(seconds=10)
 
 
 def finish(snapshot: JobSnapshot) -> JobStep:
-    """Delete what the rules say, when they say it. Invalid rules delete nothing."""
+    """Apply the deletion rules that are due. Invalid rules delete nothing."""
     if snapshot.violations:
         return stay(**nested_status(snapshot))
     step = _apply_deletion_rules(snapshot)

@@ -27,10 +27,10 @@ _DISCOVERED = (
     ),
 )
 """Always set, as by Kubernetes: here discovery cannot fail for a single kind."""
-_DELETED = ("ContentDeleted", "All content successfully deleted, may be waiting on finalization")
 
 
 def next_status(snapshot: NamespaceSnapshot, outcome: Outcome) -> NamespaceStatus:
+    """The status, unchanged unless the namespace is being deleted and still has objects."""
     if snapshot.namespace.metadata.deletion_timestamp is None or not snapshot.remaining:
         return snapshot.namespace.status
     conditions = snapshot.namespace.status.conditions or ()
@@ -46,11 +46,12 @@ def _deletion(outcome: Outcome) -> Condition:
     if failure := outcome.failure:
         message = f"Failed to delete all resource types: {failure.error}"
         return Condition(type=type_, status="True", reason="ContentDeletionFailed", message=message)
-    return Condition(type=type_, status="False", reason=_DELETED[0], message=_DELETED[1])
+    message = "All content successfully deleted, may be waiting on finalization"
+    return Condition(type=type_, status="False", reason="ContentDeleted", message=message)
 
 
 def _content(snapshot: NamespaceSnapshot) -> Condition:
-    parts = sorted(
+    parts = sorted(  # `pods. has ...`: Kubernetes prints the empty group of Pods like this too
         f"{resource.plural}.{resource.group} has {left.count} resource instances"
         for resource, left in snapshot.remaining.items()
     )

@@ -42,7 +42,7 @@ def next_status(snapshot: PodSnapshot) -> dict[str, Any]:
         "containerStatuses": [
             _container_status(snapshot, one) for one in snapshot.pod.spec.containers
         ],
-        **_why(snapshot, phase),
+        **_deadline(snapshot, phase),
     }
     if snapshot.pod.spec.init_containers:
         status["initContainerStatuses"] = [
@@ -72,6 +72,7 @@ def pod_phase(snapshot: PodSnapshot) -> str:
         return "Failed" if failed_init(snapshot) or any(codes) else "Succeeded"
     began = [_has_run(snapshot.facts.of(one)) for one in snapshot.pod.spec.containers]
     if is_terminating(snapshot) and any(began) and not alive:
+        # Unlike above, a container that has not started counts as failed.
         codes = [_last_code(snapshot.facts.of(one)) for one in snapshot.pod.spec.containers]
         return "Failed" if any(code != 0 for code in codes) else "Succeeded"
     if any(began) and (all(began) or snapshot.pod.status.phase == "Running"):
@@ -90,7 +91,8 @@ def _last_code(facts: ContainerFacts) -> int | None:
     return facts.termination.code if facts.termination else None
 
 
-def _why(snapshot: PodSnapshot, phase: str) -> dict[str, str]:
+def _deadline(snapshot: PodSnapshot, phase: str) -> dict[str, str]:
+    """Reason and message of a Pod past its deadline; empty for others."""
     if snapshot.is_past_deadline and phase in ("Failed", "Running", "Pending"):
         message = "Pod was active on the node longer than the specified deadline"
         return {"reason": "DeadlineExceeded", "message": message}
