@@ -472,6 +472,25 @@ async def test_a_new_cluster_that_never_starts_is_rolled_back_at_the_deadline(ki
         assert (oracle.most_gpus, oracle.empty) == (5, 0)
 
 
+@pytest.mark.timeout(900)
+@virtually
+async def test_the_deadline_holds_over_operators_that_are_killed_after_every_write() -> None:
+    async with a_scenario() as scenario, gpus_watched(scenario) as oracle:
+        scenario.kubelet.script = lambda pod: no_image(pod, "worker", NEXT)
+        async with operator(scenario):
+            old = await a_first_cluster(scenario, progressDeadlineSeconds=60)
+        await scenario.edit(rayClusterConfig=gpu_config_of_both(NEXT))
+        was_killed = True
+        while was_killed:
+            faults = faulty(scenario.plane)
+            async with operator(scenario, Client(faults)):
+                was_killed = await until_killed_or(faults, 1, 120)
+        assert condition(await scenario.service(), "UpgradeInProgress")[1] == "CanaryRejected"
+        assert await scenario.cluster_names() == {old}
+        assert await workers(scenario, old) == 4
+        assert (oracle.most_gpus, oracle.empty) == (5, 0)
+
+
 @virtually
 async def test_a_reached_step_may_wait_longer_than_the_deadline() -> None:
     async with a_scenario() as scenario, operator(scenario):
