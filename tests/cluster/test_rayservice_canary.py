@@ -503,6 +503,26 @@ async def test_a_reached_step_may_wait_longer_than_the_deadline() -> None:
 
 
 @virtually
+async def test_old_workers_may_drain_longer_than_the_deadline() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        end_at_once = scenario.kubelet._remove
+
+        async def drain(pod: dict[str, Any]) -> None:
+            await asyncio.sleep(100)
+            await end_at_once(pod)
+
+        scenario.kubelet._remove = drain  # type: ignore[method-assign]
+        await scenario.create(
+            upgradeStrategy=canary(progressDeadlineSeconds=60),
+            rayClusterConfig=gpu_config(),
+            annotations={"manta.ray.io/drain-seconds": "120"},
+        )
+        old = (await scenario.until(is_ready)).status.active_service_status.ray_cluster_name
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        await scenario.until(serves_from(other_than=old), 1800)
+
+
+@virtually
 async def test_a_new_cluster_that_cannot_be_created_is_given_up_at_the_deadline() -> None:
     async with a_scenario() as scenario:
         faults = faulty(scenario.plane)

@@ -23,6 +23,7 @@ from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.rules.canary import Group, grown, part, progress_deadline, shrunk
 from manta.rules.canary_analysis import Judgement
 from manta.rules.pod_health import blockage
+from manta.rules.traits import drain_seconds
 
 
 def rejection_reason(snapshot: ServiceSnapshot) -> str:
@@ -62,13 +63,19 @@ def stalls_in(snapshot: ServiceSnapshot) -> timedelta | None:
             return None  # a queue holds it
         moment = parse_optional_time(suspended.last_transition_time) if suspended else None
         since = max(since, moment) if moment else since
-    left = since + progress_deadline(snapshot.canary_options) - snapshot.now
-    return max(left, timedelta(0))
+    return max(since + _longest(snapshot) - snapshot.now, timedelta(0))
+
+
+def _longest(snapshot: ServiceSnapshot) -> timedelta:
+    """How long a step may go without progress: an old worker that drains has its time beside the deadline."""
+    active = snapshot.active
+    drains = drain_seconds(active.cluster.metadata.annotations) if active is not None else 0
+    return progress_deadline(snapshot.canary_options) + timedelta(seconds=drains)
 
 
 def _stalled(snapshot: ServiceSnapshot) -> str:
     now, groups = progress(snapshot), worker_groups(snapshot)
-    seconds = int(progress_deadline(snapshot.canary_options).total_seconds())
+    seconds = int(_longest(snapshot).total_seconds())
     text = waits_for(snapshot, now, groups)
     pods = snapshot.pending.pods if snapshot.pending is not None else ()
     problem = next((found.message for pod in pods if (found := blockage(pod))), "")
