@@ -15,7 +15,7 @@ CRD_NAMES: Final = tuple(resource.group_resource for resource in RAY_RESOURCES)
 
 
 def crd_json(name: str) -> bytes:
-    """One CRD as compact JSON, by its full name (`rayclusters.ray.io`)."""
+    """One CRD as compact JSON, by its full name (`rayclusters.ray.io`). Raises KeyError."""
     if name not in CRD_NAMES:
         raise KeyError(f"no CRD is called {name!r}; there are {', '.join(CRD_NAMES)}")
     return (_DIRECTORY / f"{name}.json").read_bytes()

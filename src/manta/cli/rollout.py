@@ -98,7 +98,7 @@ async def _run(args: argparse.Namespace) -> int:
 
 
 def printed(revisions: list[Revision], number: int = 0) -> str:
-    """All revisions as a table; one of them in full."""
+    """All revisions as a table; one of them in full. Raises UsageError."""
     if not number:
         rows = [(one.number, one.state or "-", one.cause) for one in revisions]
         return table(("REVISION", "STATE", "CHANGE-CAUSE"), rows)

@@ -114,6 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def submission_from(args: argparse.Namespace) -> Submission:
+    """What to submit, from the flags. Raises UsageError."""
     command = _command(args)
     own = {name: getattr(args, name) for name in ("image", "workers", "cpus", "memory", "gpus")}
     own = {name: value for name, value in own.items() if value is not None}

@@ -64,6 +64,7 @@ class SessionKey(NamedTuple):
 
 
 def check_dns_name(what: str, value: str) -> str:
+    """Return the value if it can be the name of an object. Raises InvalidName."""
     if _DNS.fullmatch(value) is None or ".." in value:
         raise InvalidName(f"{what} {value!r}: must be a name of a Kubernetes object")
     return value

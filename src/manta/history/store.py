@@ -64,6 +64,7 @@ class Store:
         return self.read_range(key, 0, None)
 
     def read_range(self, key: str, start: int, end: int | None) -> bytes | None:
+        """Bytes of an object, to its end if `end` is None; None if there is none. Raises StoreError."""
         from obstore.exceptions import BaseError
 
         try:

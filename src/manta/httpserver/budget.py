@@ -83,6 +83,7 @@ class MemoryBudget:
             self._clients.pop(client.name, None)
 
     async def wait(self, client: _Client, more: int) -> None:
+        """Wait until the bytes fit. Raises BudgetError after `WAIT_SECONDS`."""
         deadline = self.elapsed() + WAIT_SECONDS
         while not self.fits(client, more):
             if self.elapsed() >= deadline:

@@ -136,6 +136,7 @@ class HttpWebSocket:
         await self._socket.close()
 
     async def messages(self) -> AsyncIterator[bytes]:
+        """Yield messages until the peer closes. Raises Unreachable."""
         with _translated(self._cluster):
             async for message in self._socket:
                 if message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):

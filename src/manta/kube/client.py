@@ -256,7 +256,10 @@ class Client:
         dry_run: bool = False,
         field_validation: FieldValidation = "",
     ) -> W:
-        """Patch an object. `force` takes over fields of other managers; only for `kind="apply"`."""
+        """Patch an object. `force` takes over fields of other managers; only for `kind="apply"`.
+
+        Raises ValueError.
+        """
         if kind == "apply" and not field_manager:
             raise ValueError(f"an apply patch of {resource.kind} {key} needs a field_manager")
         query = requests.write_query(
@@ -309,6 +312,7 @@ class Client:
         fields: str = "",
         propagation: Propagation = "Background",
     ) -> None:
+        """Delete all objects that the selectors match. Raises ValueError if the namespace is missing."""
         if resource.namespaced and not namespace:
             raise ValueError(f"no namespace given to delete {resource.group_resource} from")
         options = requests.delete_options(

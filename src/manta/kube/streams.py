@@ -87,6 +87,7 @@ async def exec_stream(  # the query parameters of the API
 
 
 def exec_query(command: Sequence[str], *, container: str, stdin: bool, tty: bool) -> Query:
+    """The query of an exec request. Raises ValueError without a command."""
     if not command:
         raise ValueError("no command given to run in the container")
     arguments = tuple(("command", argument) for argument in command)

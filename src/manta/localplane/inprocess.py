@@ -25,6 +25,7 @@ class InProcessTransport:
         self._user = user
 
     async def send(self, request: Request) -> Response:
+        """Pass the request to the server in this process. Raises Unreachable."""
         try:
             async with asyncio.timeout(request.timeout):
                 answer = await self._app.handle(self._incoming(request))

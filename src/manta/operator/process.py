@@ -253,6 +253,7 @@ async def _unless(stop: asyncio.Event, work: Any) -> Any:
 
 
 def configure_logs(options: Options) -> None:
+    """Log as the options say. Raises UsageError if the log file cannot be written."""
     logs.configure(options.stdout_encoder, options.log_level)
     if options.log_file:
         try:
@@ -271,6 +272,7 @@ def _observed(metrics: ApiMetrics) -> RequestObserver:
 
 
 def configure_tracing(options: Options, environment: Mapping[str, str]) -> None:
+    """Send traces if the options or OTEL variables ask for it. Raises UsageError."""
     from manta.runtime import otel
 
     if not otel.is_wanted(environment, flag=options.tracing):

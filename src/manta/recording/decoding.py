@@ -31,7 +31,7 @@ class CannotDecodeError(ValueError):
 
 
 def package_of(controller: str) -> str:
-    """`raycluster-controller` and `raycluster` are of the same package."""
+    """`raycluster-controller` and `raycluster` are of the same package. Raises CannotDecodeError."""
     name = controller.removesuffix("-controller")
     if name not in SNAPSHOTS:
         raise CannotDecodeError(f"unknown controller {controller!r}")

@@ -84,7 +84,7 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_recording(path: Path) -> Iterator[Recorded | str]:
-    """The reconciles of one file, and notes about what could not be read."""
+    """The reconciles of one file, and notes about what could not be read. Raises UsageError."""
     try:
         with path.open("rb") as file:
             yield from _read(path.name, file)

@@ -149,6 +149,7 @@ class Controller:
 
     @property
     def queue(self) -> WorkQueue[Key]:
+        """The queue of keys. Raises RuntimeError before the controller was added to a manager."""
         if self._queue is None:
             raise RuntimeError(f"controller {self.name} was not added to a manager")
         return self._queue

@@ -167,6 +167,7 @@ class Registry:
         """Rendered last, so that it counts this scrape too."""
 
     def register(self, metric: Metric) -> None:
+        """Render the metric from now on. Raises ValueError if its name is taken or badly formed."""
         if metric.name in self._metrics:
             raise ValueError(f"metric {metric.name} is registered twice")
         if metric.type == "counter" and not metric.name.endswith("_total"):

@@ -63,7 +63,10 @@ _FIELD = re.compile(r"--([a-z][a-z-]*) (\S+): (.*)", re.DOTALL)
 
 @contextmanager
 def as_invalid_value(field: str, value: object) -> Iterator[None]:
-    """Turn the UsageError of code that commands share into InvalidValue, with names of parameters."""
+    """Turn the UsageError of code that commands share into InvalidValue, with names of parameters.
+
+    Raises InvalidValue.
+    """
     try:
         yield
     except (InvalidValue, NoServerError):

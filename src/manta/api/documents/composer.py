@@ -54,6 +54,7 @@ class Composer:
         self._root: Any = None
 
     def documents(self, events: Iterable[Any]) -> Iterator[Any]:
+        """Yield each document of the stream. Raises DocumentError."""
         steps = {
             "ScalarEvent": self._scalar,
             "MappingStartEvent": self._open_map,

@@ -49,7 +49,7 @@ def plain(text: str) -> Any:
 
 
 def tagged(tag: str, text: str) -> Any:
-    """The value of a scalar with an explicit tag; the text for an unknown tag."""
+    """The value of a scalar with an explicit tag; the text for an unknown tag. Raises DocumentError."""
     if tag == f"{_TAG}binary":
         return _binary(text)
     if tag not in _TYPES or tag == f"{_TAG}str":
@@ -65,7 +65,7 @@ def tagged(tag: str, text: str) -> Any:
 
 
 def key(value: Any) -> str:
-    """A map key as text, as JSON requires."""
+    """A map key as text, as JSON requires. Raises DocumentError."""
     match value:
         case str():
             return value

@@ -17,6 +17,7 @@ from manta.rules.validation.job import validate_job
 
 
 def check_flags(args: argparse.Namespace) -> None:
+    """Raises UsageError for values of flags that cannot be used."""
     for flag in ("workers", "gpus", "retries"):
         if (getattr(args, flag) or 0) < 0:
             raise UsageError(f"--{flag} {getattr(args, flag)}: must not be negative")

@@ -30,7 +30,10 @@ async def dashboard_at(args: argparse.Namespace) -> AsyncIterator[DashboardAcces
 
 
 def cluster_at(address: str, verify: str) -> Cluster:
-    """Where to connect to, and which CA to trust: `--verify` is true, false, or a CA file."""
+    """Where to connect to, and which CA to trust: `--verify` is true, false, or a CA file.
+
+    Raises UsageError.
+    """
     url = address.rstrip("/")
     if not is_http_url(url):
         raise UsageError(f"--address {address!r}: it must be a URL such as http://127.0.0.1:8265")

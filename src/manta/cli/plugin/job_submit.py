@@ -80,7 +80,7 @@ def entrypoint_of(command: list[str]) -> str:
 
 
 def generated(args: argparse.Namespace) -> Document:
-    """The RayJob of the flags."""
+    """The RayJob of the flags. Raises UsageError."""
     if not args.name.strip():
         raise UsageError("give either a RayJob (--filename) or a name (--name)")
     config = short.ClusterConfig(

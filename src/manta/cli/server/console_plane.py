@@ -14,7 +14,7 @@ from manta.console.operators import LocalMetrics, NoMetricsError
 
 
 def plane_history(args: argparse.Namespace, fetch: Fetch) -> History | None:
-    """The history server of `manta up --history`; None if the plane keeps none."""
+    """The history server of `manta up --history`; None if the plane keeps none. Raises HistoryError."""
     directory = next(planes_of(args), None)
     if directory is None or not recorded_url(directory):
         return None
@@ -29,7 +29,10 @@ def plane_history(args: argparse.Namespace, fetch: Fetch) -> History | None:
 
 
 def plane_metrics(args: argparse.Namespace, fetch: Fetch) -> LocalMetrics | None:
-    """The metrics of the operator of `manta up`; None if the API server is no plane on this machine."""
+    """The metrics of the operator of `manta up`; None if the API server is no plane on this machine.
+
+    Raises NoMetricsError.
+    """
     directory = next(planes_of(args), None)
     if directory is None:
         return None

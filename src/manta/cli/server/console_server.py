@@ -40,6 +40,7 @@ from manta.runtime.process import loop_factory, stop_on_signals
 
 
 def serve(args: argparse.Namespace) -> int:
+    """Serve until the process is stopped. Raises UsageError."""
     if not 0 <= args.port <= 65535:
         raise UsageError(f"--port {args.port}: must be between 1 and 65535, or 0 for a free port")
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -121,7 +122,7 @@ class LocalConsole:
 
 
 def listening(wanted: int) -> socket.socket:
-    """A socket on the wanted port, else on the default one if it is free, else on any."""
+    """A socket on the wanted port, else on the default one if it is free, else on any. Raises UsageError."""
     if wanted:
         try:
             return bound(wanted)

@@ -129,7 +129,7 @@ def _is_below(name: str, other: str) -> bool:
 
 def connector(cluster: Cluster, seconds: float | None) -> Callable[[Session], Client]:
     """Clients with the token of a session, or that impersonate its user: never with the rights of this
-    process alone."""
+    process alone. Raises ValueError."""
 
     def connect(session: Session) -> Client:
         if session.user:

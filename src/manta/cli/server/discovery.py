@@ -47,6 +47,7 @@ class Kinds:
         )
 
     def of(self, api_version: str, kind: str) -> Resource:
+        """The resource of a document. Raises UsageError for an unknown kind."""
         for resource, _ in self._found:
             if resource.api_version == api_version and resource.kind == kind:
                 return resource

@@ -82,7 +82,10 @@ def _kind(word: str) -> str:
 
 
 def find_session(catalog: Catalog, args: argparse.Namespace, target: str) -> SessionKey:
-    """The session of `KIND/NAME[/SESSION]`, `NAME` or a whole path; the newest by default."""
+    """The session of `KIND/NAME[/SESSION]`, `NAME` or a whole path; the newest by default.
+
+    Raises UsageError.
+    """
     from manta.history.layout import InvalidName, SessionKey
 
     parts = target.strip("/").split("/")

@@ -142,6 +142,7 @@ class RayServiceReconciler(Reconciler[ServiceSnapshot, RayServiceStatuses]):
         return plan(snapshot)
 
     async def call(self, snapshot: ServiceSnapshot, action: Call) -> Mapping[str, Any]:
+        """Submit the Serve config. Raises DashboardError."""
         view = snapshot.view_of(action.arguments["cluster"])
         query = dashboard_query(snapshot, view) if view is not None else None
         if view is None or query is None:

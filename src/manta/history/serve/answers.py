@@ -63,6 +63,7 @@ def jobs(session: Session, query: Query) -> Any:
 
 
 def job(session: Session, query: Query, name: str) -> Any:
+    """One job, by its id or its submission id. Raises NotFoundError."""
     for one in queries.jobs(session.database):
         if name in (one["job_id"], one["submission_id"]):
             return _job(one)
@@ -116,6 +117,7 @@ def actors(session: Session, query: Query) -> Any:
 
 
 def actor(session: Session, query: Query, actor_id: str) -> Any:
+    """One actor. Raises NotFoundError."""
     for one in queries.rows(session.database, f"{_ACTORS} WHERE a.actor_id = ?", actor_id):
         return ok({"detail": _actor(one)}, "Actor details fetched.")
     raise NotFoundError(f"no actor {actor_id}")
@@ -171,6 +173,7 @@ def _resource_text(resources: Mapping[str, float]) -> str:
 
 
 def node(session: Session, query: Query, node_id: str) -> Any:
+    """One node with its workers. Raises NotFoundError."""
     for one in queries.rows(session.database, "SELECT * FROM nodes WHERE node_id = ?", node_id):
         workers = [
             {"pid": w["pid"], "jobId": w["job_id"] or "", "language": "PYTHON", "cmdline": [f"ray::{w['type']}"],
@@ -212,7 +215,7 @@ def state_workers(session: Session, query: Query) -> Any:
 
 # ── logs and events ──────────────────────────────────────────────────────────────────────
 def log_files(session: Session, query: Query) -> Any:
-    """The files directly below `glob`'s directory, by component, as Ray lists them."""
+    """The files directly below `glob`'s directory, by component, as Ray lists them. Raises NotFoundError."""
     wanted = first(query, "node_id") or first(query, "node_ip")
     pod = session.reader.pod_of_node(wanted) if wanted else None
     if pod is None:

@@ -40,6 +40,7 @@ def _decode_protobuf(body: bytes) -> Any:
 
 
 def read_json(body: bytes) -> Any:
+    """The value of a JSON body. Raises Malformed."""
     try:
         return reader.read_json(body, REQUEST)
     except DocumentError as error:
@@ -47,7 +48,10 @@ def read_json(body: bytes) -> Any:
 
 
 def read_yaml(body: bytes) -> Any:
-    """The value of a YAML body. The last of duplicate keys wins (see `duplicate_fields`)."""
+    """The value of a YAML body. The last of duplicate keys wins (see `duplicate_fields`).
+
+    Raises Malformed.
+    """
     try:
         return reader.read_yaml(body, REQUEST, duplicates=[])
     except DocumentError as error:

@@ -135,6 +135,7 @@ class LocalConnector:
         stdin: bool,
         tty: bool,
     ) -> ExecSession:
+        """Start a process in a running container. Raises ContainerUnavailable."""
         worker = await self._worker(namespace, pod)
         target = f"{container}/{self._running(worker, container).attempt}"
         spec = {"argv": list(command), "tty": tty}
@@ -148,6 +149,7 @@ class LocalConnector:
     async def attach(
         self, namespace: str, pod: str, container: str, *, stdin: bool, tty: bool
     ) -> AttachSession:
+        """Connect to the process of a running container. Raises ContainerUnavailable."""
         worker = await self._worker(namespace, pod)
         attempt = self._running(worker, container).attempt
         directory = attempt_directory(worker.runtime.directory, container, attempt)
@@ -168,7 +170,10 @@ class LocalConnector:
 
     # ── ports ──────────────────────────────────────────────────────────────────────────
     async def dial(self, namespace: str, pod: str, port: int) -> Streams:
-        """Connect to localhost inside the Pod, as a kubelet does, or else to the Pod's address."""
+        """Connect to localhost inside the Pod, as a kubelet does, or else to the Pod's address.
+
+        Raises ContainerUnavailable.
+        """
         worker = await self._worker(namespace, pod)
         runtime = worker.runtime
         if not runtime.has_own_network:

@@ -13,7 +13,10 @@ class ProtobufError(ValueError):
 
 
 def read_fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
-    """Yield (number, value): an int for varints, a float for fixed-width values, otherwise bytes."""
+    """Yield (number, value): an int for varints, a float for fixed-width values, otherwise bytes.
+
+    Raises ProtobufError.
+    """
     at = 0
     while at < len(data):
         key, at = read_varint(data, at)
@@ -36,6 +39,7 @@ def read_fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A varint, and the position after it. Raises ProtobufError."""
     result = shift = 0
     while True:
         if at >= len(data):

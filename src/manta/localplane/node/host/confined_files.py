@@ -229,7 +229,7 @@ class Directory:
 
     def write(self, path: str, content: bytes, mode: int = 0o644) -> None:
         """Create a file with this content and mode. An existing file is replaced, never written to: it
-        may be a hard link to a file elsewhere."""
+        may be a hard link to a file elsewhere. Raises Escape."""
         with _walked(self.fd, path, Links.REFUSED, make=0o755, whole=False) as (parent, name):
             if name is None:
                 raise Escape(path)
@@ -308,7 +308,7 @@ class Directory:
 
     def remove(self, path: str) -> None:
         """Remove the entry at `path` and everything below it; links are removed, not followed. A missing
-        entry is no error."""
+        entry is no error. Raises Escape."""
         with (
             suppress(FileNotFoundError, NotADirectoryError),
             _walked(self.fd, path, Links.REFUSED, whole=False) as (parent, name),

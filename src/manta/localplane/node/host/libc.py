@@ -131,6 +131,7 @@ def unmount(target: str) -> None:
 
 
 def pivot_root(new_root: str, put_old: str) -> None:
+    """Make `new_root` the root of this mount namespace. Raises OSError."""
     number = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise OSError(38, f"pivot_root: not known on {os.uname().machine}")
@@ -163,7 +164,7 @@ def become_subreaper() -> None:
 
 
 def inotify(path: str, mask: int) -> int:
-    """A descriptor that becomes readable when an event of `mask` happens at `path`."""
+    """A descriptor that becomes readable when an event of `mask` happens at `path`. Raises OSError."""
     fd: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     _check(fd, "inotify")
     watch = _libc.inotify_add_watch(fd, path.encode(), mask)

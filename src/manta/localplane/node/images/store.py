@@ -75,6 +75,7 @@ class ImageStore:
 
     # ── reading the table ──────────────────────────────────────────────────────────────
     def recipe(self, image: str) -> Recipe:
+        """How to make the image. Raises PullError if no rule matches it."""
         if not is_reference(image):
             message = f'Failed to apply default image tag "{image}": invalid reference format'
             raise PullError(message, "InvalidImageName")

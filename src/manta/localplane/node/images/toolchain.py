@@ -22,6 +22,7 @@ class ToolError(Exception):
 
 
 async def run_tool(*command: str, env: Mapping[str, str] | None = None) -> None:
+    """Run a command to its end. Raises ToolError with its stderr."""
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,

@@ -130,6 +130,7 @@ def _choose(
 
 
 def refuse_change(known: Ranges, request: RangeRequest) -> None:
+    """Raises RangeTaken if the request differs from ranges that Pods still use."""
     if request.differs_from(known):
         raise RangeTaken(
             errno.EBUSY,
@@ -173,6 +174,7 @@ def first_free(
 
 
 def refuse_taken(flag: str, network: IPv4Network, used: Iterable[IPv4Network]) -> None:
+    """Raises RangeTaken if the network overlaps one in use."""
     if (other := _overlapping(network, used)) is not None:
         raise RangeTaken(
             errno.EADDRINUSE,

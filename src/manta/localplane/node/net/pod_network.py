@@ -38,6 +38,7 @@ class Addresses:
         self._taken.add(address)
 
     def allocate(self) -> IPv4Address:
+        """Take a free address, after the last one that was taken. Raises OSError if none is free."""
         size = self._subnet.num_addresses
         for step in range(1, size):
             index = (self._last + step) % size

@@ -125,7 +125,7 @@ def _request(action: HttpAction, host: str, port: int) -> bytes:
 
 
 async def fetch_status(streams: Streams, request: bytes) -> int:
-    """The status code of one HTTP exchange; the body is not read."""
+    """The status code of one HTTP exchange; the body is not read. Raises OSError."""
     reader, writer = streams
     try:
         writer.write(request)

@@ -52,6 +52,7 @@ class Launch:
 
 
 def container_spec(launch: Launch) -> dict[str, Any]:
+    """What the launcher must know to start the container. Raises ConfigError."""
     container = launch.container
     env = {"HOSTNAME": launch.pod.hostname, **launch.environment.env, **launch.env}
     workdir = launch.environment.workdir
@@ -145,6 +146,7 @@ def _volume_mounts(launch: Launch, env: Mapping[str, str]) -> Iterator[dict[str,
 
 
 def sub_path_of(mount: VolumeMount, env: Mapping[str, str]) -> str:
+    """The subPath of a mount, with variables expanded. Raises ConfigError."""
     sub_path = mount.sub_path or expand(mount.sub_path_expr, env)
     if sub_path.startswith("/") or ".." in sub_path.split("/"):
         raise ConfigError(f"subPath {sub_path!r} must stay inside its volume")

@@ -61,6 +61,7 @@ class Reply:
 
 
 def parse_question(packet: bytes) -> Question:
+    """The question of a DNS query. Raises MalformedQuery."""
     if len(packet) < 12:
         raise MalformedQuery("too short")
     identity, flags, questions = struct.unpack_from("!HHH", packet)

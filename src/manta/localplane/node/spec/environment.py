@@ -140,6 +140,7 @@ def _key_value(
 
 
 def field_value(pod: NodePod, path: str, place: PodPlacement) -> str:
+    """The value of a `fieldRef`. Raises ConfigError for an unknown path."""
     meta = pod.metadata
     if match := _SUBSCRIPT.fullmatch(path):
         table = meta.labels if match[1] == "labels" else meta.annotations

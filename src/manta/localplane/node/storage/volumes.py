@@ -150,6 +150,7 @@ _TYPES = {
 
 
 def resolved_host_path(path: str) -> Path:
+    """The path without symbolic links. Raises ConfigError."""
     if "\0" in path or not path.startswith("/") or ".." in Path(path).parts:
         raise ConfigError(f"hostPath {path!r} must be an absolute path without '..'")
     try:

@@ -58,6 +58,7 @@ class Scope:
         return Scope(dict(self.variables), self.steps)
 
     def turn(self) -> None:
+        """Count one iteration. Raises EvaluationError if there were too many."""
         self.steps[0] -= 1
         if self.steps[0] < 0:
             raise EvaluationError("operation cancelled: actual cost limit exceeded")
@@ -72,6 +73,7 @@ class Program:
     uses_old_self: bool
 
     def evaluate(self, variables: dict[str, Any]) -> Any:
+        """The value of the expression. Raises EvaluationError."""
         try:
             return self.code(Scope(variables, [MAX_STEPS]))
         except (ArithmeticError, RecursionError) as error:  # such as a date beyond the year 9999

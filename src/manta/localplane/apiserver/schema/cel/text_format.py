@@ -26,6 +26,7 @@ _CLAUSE = re.compile(r"%(?:%|(?:\.([0-9]{1,3}))?(.)?)", re.DOTALL)
 
 # ── format() ─────────────────────────────────────────────────────────────────────────────
 def format_text(template: Any, values: Any) -> str:
+    """The text of `string.format(list)`. Raises EvaluationError."""
     if not isinstance(template, str) or type(values) is not list:
         raise EvaluationError(NO_OVERLOAD)
     used = 0
