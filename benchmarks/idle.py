@@ -47,7 +47,7 @@ from manta.runtime.manager import Manager
 
 WATCHED, SECONDS = 500, 150
 """Two rounds of questions: with a limit of 30 minutes every cluster is asked every 72 seconds."""
-ROUNDS, SMALL_ROUNDS = 4, 20
+ROUNDS, SMALL_ROUNDS = 3, 20
 PARTS = ("watched", "small", "ray")
 AFTER = "manta.ray.io/idle-suspend-after"
 
@@ -70,7 +70,7 @@ def serve_dashboards(pipe: Connection) -> None:
                 body = bodies[kind].encode()
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
                 writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionResetError):
             writer.close()
 
     async def main() -> None:
@@ -87,14 +87,16 @@ class Local(DirectTransport):
     def __init__(self, port: int) -> None:
         super().__init__()
         self.port = port
-        self.requests = 0
+        self.requests = self.failed = 0
 
     async def send(
         self, target: Target, method: str, path: str, body: bytes | None = None
     ) -> Reply | Unreachable:
         self.requests += 1
         here = Target(target.namespace, target.service, "127.0.0.1", self.port)
-        return await super().send(here, method, path, body)
+        reply = await super().send(here, method, path, body)
+        self.failed += isinstance(reply, Unreachable)
+        return reply
 
 
 class Counting(InProcessTransport):
@@ -161,6 +163,7 @@ async def watch_many(port: int) -> dict[str, Any]:
         "requests_a_second": round((dashboards.requests - asked) / SECONDS, 1),
         "cpu_percent_of_a_core": round(100 * used / SECONDS, 2),
         "writes_at_rest": transport.writes - writes,
+        "failed_requests": dashboards.failed,
         "writes_to_note_idleness": writes,
     }
 

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -16,6 +17,7 @@ from manta.localplane.node.gpus.pool import RECORD, GpuPool, deal, read_holdings
 from manta.localplane.node.spec.pod_spec import NodePod
 from support.gpus import a_pod, asking, gpus
 
+EXAMPLES = int(os.environ.get("MANTA_GPU_EXAMPLES", "60"))
 NODES = ("manta-1", "manta-2")
 GPUS = gpus(5)
 counts = st.integers(0, 3)
@@ -126,9 +128,10 @@ class Allocation(RuleBasedStateMachine):
         assert free == {gpu.id for gpu in GPUS}
 
 
+pytestmark = pytest.mark.timeout(120 + EXAMPLES)
 TestAllocation = Allocation.TestCase
 TestAllocation.settings = settings(
-    max_examples=int(os.environ.get("MANTA_GPU_EXAMPLES", "60")),
+    max_examples=EXAMPLES,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -11,8 +11,8 @@ import msgspec
 
 from manta.api.meta import Key
 from manta.api.usage import UsageError
+from manta.client.websockets import asks_for_websocket
 from manta.console.api.handler import DOCUMENTS, RayApi
-from manta.console.api.headers import asks_for_websocket
 from manta.console.api.routes import is_api_path
 from manta.console.api.statuses import refusal
 from manta.console.assets import Assets

@@ -110,6 +110,15 @@ class UpgradingTransport(Transport, Protocol):
         ...
 
 
+@runtime_checkable
+class PassingTransport(UpgradingTransport, Protocol):
+    """A transport that also hands on the bytes of an upgraded connection, for proxies."""
+
+    def upgraded(self, request: Request) -> AbstractAsyncContextManager[Upgraded]:
+        """A connection on which the server may have switched protocols: see its status. Raises Unreachable."""
+        ...
+
+
 # ── over the network ─────────────────────────────────────────────────────────────────────────
 class HttpTransport:
     """Keeps connections alive in a pool. Watches do not count against its limit."""

@@ -6,17 +6,22 @@ import asyncio
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
+from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import InvalidStatus
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES
 from manta.api.usage import UsageError
 from manta.cli.dashboard import head_service, hint, service_of
 from manta.cli.server.local_proxy import LocalProxy, refusal
+from manta.cli.server.warnings import WarningPrinter
 from manta.kube.client import Client
-from manta.kube.transport import Request, Response, StreamResponse
+from manta.kube.cluster import Cluster
+from manta.kube.transport import HttpTransport, Request, Response, StreamResponse
 from support.plane import memory_plane
 from support.raycluster import ray_cluster
 from support.raycrds import ray_crds
@@ -126,3 +131,51 @@ async def test_the_only_cluster_needs_no_name_and_an_unreachable_url_is_not_prin
         assert "does not answer" in await hint(plane.client, RAY_CLUSTERS, key, None)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="no RayCluster in namespace other"):
             await head_service(plane.client, "other", "")
+
+
+@asynccontextmanager
+async def served_echo() -> AsyncIterator[tuple[str, list[str]]]:
+    """The address of a proxy before an API server that answers WebSockets with what it hears; paths that were asked."""
+    asked: list[str] = []
+
+    async def echo(socket: ServerConnection) -> None:
+        assert socket.request is not None
+        asked.append(socket.request.path)
+        async for message in socket:
+            await socket.send(message)
+
+    async with serve(echo, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        transport = HttpTransport(Cluster(server=f"http://127.0.0.1:{port}"))
+        client = Client(WarningPrinter(transport))  # as the commands have it
+        async with LocalProxy(client, "/api/v1/x/proxy/") as proxy:
+            yield proxy.url.replace("http:", "ws:"), asked
+        await client.close()
+
+
+async def test_the_log_of_a_job_is_followed_by_a_websocket_as_ray_job_submit_does() -> None:
+    async with served_echo() as (url, asked):
+        async with connect(f"{url}api/jobs/a/logs/tail?b=1", proxy=None) as socket:
+            for message in ("words", "x" * 300_000, b"bytes"):
+                await socket.send(message)
+                assert await socket.recv() == message
+        assert asked == ["/api/v1/x/proxy/api/jobs/a/logs/tail?b=1"]
+
+
+async def test_a_page_of_another_site_opens_no_websocket() -> None:
+    async with served_echo() as (url, asked):
+        with pytest.raises(InvalidStatus) as found:
+            async with connect(url, origin="https://evil.example", proxy=None):  # type: ignore[arg-type]
+                pass
+        assert found.value.response.status_code == 403
+        assert asked == []
+
+
+async def test_a_websocket_that_nobody_answers_is_a_bad_gateway() -> None:
+    client = Client(HttpTransport(Cluster(server="http://127.0.0.1:1")))
+    async with LocalProxy(client, "/") as proxy:
+        with pytest.raises(InvalidStatus) as found:
+            async with connect(proxy.url.replace("http:", "ws:"), proxy=None):
+                pass
+        assert found.value.response.status_code == 502
+    await client.close()

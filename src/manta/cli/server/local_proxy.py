@@ -11,12 +11,21 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from manta.api.usage import UsageError
+from manta.client.websockets import (
+    SWITCHED,
+    accepted,
+    asks_for_websocket,
+    copy_until_one_ends,
+    handshake,
+)
 from manta.httpserver.handler import Handler
 from manta.httpserver.limits import Limits
 from manta.httpserver.messages import HttpRequest, HttpResponse, text_response
 from manta.httpserver.server import HttpServer
+from manta.httpserver.upgrade import UpgradedConnection, switching_protocols
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
+from manta.kube.transport import PassingTransport, Request
 
 DASHBOARD_PORT = 8265
 TIMEOUT_SECONDS = 330.0
@@ -66,13 +75,12 @@ class LocalProxy(Handler):
     async def handle(self, request: HttpRequest) -> HttpResponse:
         if why := refusal(request.method, request.headers, self._port):
             return text_response(403, why)
-        headers = request.headers
         try:
             answer = await self._client.send(
                 request.method,
-                f"{self._base}/{request.raw_path.lstrip('/')}",
+                self._path(request),
                 query=request.query,
-                headers={name: headers[name] for name in _REQUEST_HEADERS if name in headers},
+                headers=_kept(request.headers),
                 body=request.body or None,
                 timeout=TIMEOUT_SECONDS,
                 check=False,
@@ -82,6 +90,35 @@ class LocalProxy(Handler):
         kept = tuple((n, answer.headers[n]) for n in _RESPONSE_HEADERS if n in answer.headers)
         content_type = answer.headers.get("content-type", "")
         return HttpResponse(answer.status, answer.body, kept, content_type)
+
+    async def upgrade(
+        self, request: HttpRequest, connection: UpgradedConnection
+    ) -> HttpResponse | None:
+        """A WebSocket: `ray job submit` and `ray job logs -f` follow the log of a job by one."""
+        transport = self._client.transport
+        if not asks_for_websocket(request.headers) or not isinstance(transport, PassingTransport):
+            return await self.handle(request)
+        # POST: no page of another site may open one, as it could read what comes.
+        if why := refusal("POST", request.headers, self._port):
+            return text_response(403, why)
+        headers = _kept(request.headers) | handshake(request.headers)
+        sent = Request("GET", self._path(request), request.query, headers, None, TIMEOUT_SECONDS)
+        try:
+            async with transport.upgraded(sent) as opened:
+                if opened.status != SWITCHED:
+                    return text_response(502, f"{opened.status}: no WebSocket at this address")
+                connection.write(switching_protocols(accepted(opened.headers)))
+                await copy_until_one_ends(opened, connection)
+        except (MantaError, ValueError) as error:
+            return text_response(502, str(error))
+        return None
+
+    def _path(self, request: HttpRequest) -> str:
+        return f"{self._base}/{request.raw_path.lstrip('/')}"
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in _REQUEST_HEADERS if name in headers}
 
 
 def refusal(method: str, headers: Mapping[str, str], port: int) -> str:

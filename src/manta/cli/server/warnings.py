@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
-from manta.kube.transport import Request, Response, StreamResponse, UpgradingTransport, WebSocket
+from manta.kube.transport import PassingTransport, Request, Response, StreamResponse, WebSocket
+from manta.kube.upgraded import Upgraded
 
 _WARNING = re.compile(r'299 \S+ "((?:\\.|[^"\\])*)"')
 """Code, agent, quoted text; a date may follow. Only code 299 is shown."""
@@ -16,7 +17,7 @@ _WARNING = re.compile(r'299 \S+ "((?:\\.|[^"\\])*)"')
 class WarningPrinter:
     """A transport that prints the warnings of each response to standard error."""
 
-    def __init__(self, inner: UpgradingTransport) -> None:
+    def __init__(self, inner: PassingTransport) -> None:
         self._inner = inner
         self._printed: set[str] = set()
 
@@ -35,6 +36,9 @@ class WarningPrinter:
         self, request: Request, protocols: Sequence[str]
     ) -> AbstractAsyncContextManager[WebSocket]:
         return self._inner.websocket(request, protocols)
+
+    def upgraded(self, request: Request) -> AbstractAsyncContextManager[Upgraded]:
+        return self._inner.upgraded(request)
 
     async def close(self) -> None:
         await self._inner.close()

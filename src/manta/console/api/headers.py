@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from manta.client import websockets
 from manta.console.api.statuses import RefusedError
 from manta.httpserver.messages import Headers
 
@@ -39,19 +40,6 @@ _RESPONSE: Final = (
     "x-kubernetes-pf-prioritylevel-uid",
     "x-request-id",
 )
-WEBSOCKET: Final = "websocket"
-_HANDSHAKE: Final = (
-    "sec-websocket-key",
-    "sec-websocket-version",
-    "sec-websocket-protocol",
-    "sec-websocket-extensions",
-)
-_ACCEPTED: Final = (
-    "sec-websocket-accept",
-    "sec-websocket-protocol",
-    "sec-websocket-extensions",
-)
-_UPGRADE: Final = {"Connection": "Upgrade", "Upgrade": WEBSOCKET}
 _TRAVERSAL: Final = re.compile(r"//|\\|\.\.|%2e|[\x00-\x20\x7f]", re.IGNORECASE)
 RESPONSE_HEADERS: Final[Headers] = (
     ("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'"),
@@ -79,16 +67,6 @@ def to_caller(headers: Mapping[str, str], inside: str = "") -> Headers:
     return (*kept, *RESPONSE_HEADERS)
 
 
-def asks_for_websocket(headers: Mapping[str, str]) -> bool:
-    return headers.get("upgrade", "").lower() == WEBSOCKET
-
-
 def handshake(headers: Mapping[str, str]) -> dict[str, str]:
     """Of a caller, for a Service. Raises RefusedError as `to_kubernetes` does."""
-    kept = {name: headers[name] for name in _HANDSHAKE if name in headers}
-    return {**to_kubernetes(headers, service=True), **kept, **_UPGRADE}
-
-
-def accepted(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Of the answer of a Service that switches to WebSockets: no cookie, nothing else."""
-    return [*_UPGRADE.items(), *((name, headers[name]) for name in _ACCEPTED if name in headers)]
+    return {**to_kubernetes(headers, service=True), **websockets.handshake(headers)}
