@@ -60,7 +60,7 @@ GUARDS: tuple[Guard, ...] = (
         "a terminating Pod is deleted again",
         "only Pods that are not terminating are deleted",
         (
-            f"{_PLANNERS}/worker_group.py",
+            f"{_PLANNERS}/pod_deletions.py",
             "        for pod in pods\n        if not is_terminating(pod)\n    ]",
             "        for pod in pods\n    ]",
         ),
