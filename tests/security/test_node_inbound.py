@@ -27,12 +27,12 @@ from manta.localplane.node.host.netlink import Netlink
 PODS, SERVICES, LAN = (IPv4Network(one) for one in ("10.77.0.0/24", "10.78.0.0/24", "192.168.77.0/24"))
 
 def another_host(bridge, network):
-    ready, told = os.pipe()
+    ready, signal_ready = os.pipe()
     pid = os.fork()
     if pid == 0:
         libc.end_with_parent()
         libc.unshare(libc.CLONE_NEWNET)
-        os.write(told, b"x")
+        os.write(signal_ready, b"x")
         signal.pause()
     os.read(ready, 1)
     machine.add_veth(f"v{bridge}", bridge=bridge, peer="eth0", pid=pid)
@@ -58,14 +58,14 @@ def inside(pid, work):
     return json.loads(answer)
 
 def serve(pid, address, port):
-    ready, told = os.pipe()
+    ready, signal_ready = os.pipe()
     child = os.fork()
     if child == 0:
         libc.end_with_parent()
         if pid:
             libc.setns(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY), libc.CLONE_NEWNET)
         listener = socket.create_server((address, port))
-        os.write(told, b"x")
+        os.write(signal_ready, b"x")
         while True:
             channel, who = listener.accept()
             channel.send(who[0].encode())

@@ -97,6 +97,10 @@ def _add_shared_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="at least 32 random characters, which encrypt the cookies (default: new ones at each start)",
     )
+    _add_login_flags(group)
+
+
+def _add_login_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--oidc-issuer", default="", metavar="URL")
     group.add_argument("--oidc-client-id", default="", metavar="ID")
     group.add_argument("--oidc-client-secret-file", type=Path, metavar="FILE")

@@ -39,6 +39,20 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("stray", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--name", help="name of the RayJob (default: derived from the script)")
+    _add_cluster_flags(parser)
+    _add_environment_flags(parser)
+    parser.add_argument(
+        "--retries", type=int, default=0, metavar="N", help="retries, each on a new cluster"
+    )
+    parser.add_argument(
+        "--timeout", type=int, metavar="SECONDS", help="stop the job after this time"
+    )
+    parser.add_argument("--detach", action="store_true", help="do not wait for the job")
+    parser.add_argument("--dry-run", action="store_true", help="only print the manifests")
+    add_connection_flags(parser, namespace=True)
+
+
+def _add_cluster_flags(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group(
         "cluster", "an existing RayCluster, or a new one for this job"
     )
@@ -55,6 +69,9 @@ def add_parser(subparsers: Any) -> None:
     where.add_argument(
         "--keep", action="store_true", help="keep the new cluster after the job ends"
     )
+
+
+def _add_environment_flags(parser: argparse.ArgumentParser) -> None:
     what = parser.add_argument_group("files and environment")
     what.add_argument(
         "--working-dir", type=Path, metavar="DIR", help="send this directory with the job"
@@ -85,15 +102,6 @@ def add_parser(subparsers: Any) -> None:
         metavar="PACKAGE",
         help="pip package to install for the job",
     )
-    parser.add_argument(
-        "--retries", type=int, default=0, metavar="N", help="retries, each on a new cluster"
-    )
-    parser.add_argument(
-        "--timeout", type=int, metavar="SECONDS", help="stop the job after this time"
-    )
-    parser.add_argument("--detach", action="store_true", help="do not wait for the job")
-    parser.add_argument("--dry-run", action="store_true", help="only print the manifests")
-    add_connection_flags(parser, namespace=True)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -86,7 +86,7 @@ class ConsoleHandler(Handler):
         self._assets = Assets()
 
     async def authenticate(self, request: HttpRequest, certificate: object) -> User:
-        """Who has logged in, or has a token that works, may keep a connection longer than a stranger."""
+        """A user who has logged in, or has a token that works, may keep connections longer than others do."""
         if (session := self._session(request)) is not None:
             return User(f"console {session.identity()}")  # people do not share a budget
         return self._api.known(request) or ANONYMOUS
@@ -114,7 +114,7 @@ class ConsoleHandler(Handler):
         if request.path == "/session":  # a tab whose stream has ended asks why
             return text_response(200, "out" if session is None else "in")
         if session is None:
-            return self._stranger(request)
+            return self._anonymous(request)
         try:
             return await self._of_session(request, session)
         except Unauthorized as error:
@@ -147,7 +147,7 @@ class ConsoleHandler(Handler):
         kept = self._settings.cookies.session(request.headers, now) if login.by_cookie else None
         return login.session(request, kept, now)
 
-    def _stranger(self, request: HttpRequest) -> HttpResponse:
+    def _anonymous(self, request: HttpRequest) -> HttpResponse:
         """To the login. But after a link of another site the browser has not sent the cookie: it is led to the
         same page once more, from a page of this server."""
         navigates = request.headers.get("sec-fetch-mode") == "navigate"

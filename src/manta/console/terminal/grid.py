@@ -19,7 +19,7 @@ COLOURS: Final[Mapping[str, str]] = {
 
 
 def text_of(cell: Cell) -> Text:
-    """Never markup: names and messages are of strangers."""
+    """Never markup: other users choose names and messages."""
     return Text(cell.text, style=COLOURS.get(cell.tone, ""), no_wrap=True)
 
 

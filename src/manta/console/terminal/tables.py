@@ -1,6 +1,6 @@
 """What the terminal shows: rows of text with a tone, from a snapshot. Pure.
 
-Names and messages are of strangers: `cell` leaves no control character, which a terminal would obey.
+Other users choose names and messages: `cell` leaves no control character, which a terminal would obey.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _PLURALS: Final = {"raycluster": "rayclusters", "rayjob": "rayjobs", "rayservice
 
 class Access(ABC):
     refused = "This token is not valid."
-    """What a browser is told whose login fails."""
+    """Sent to a browser whose login fails."""
 
     @abstractmethod
     async def user(self, token: str) -> User | None:

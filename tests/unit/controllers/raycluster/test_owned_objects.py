@@ -1,4 +1,4 @@
-"""Services, Ingress, RBAC, Secret and claim: made once, kept true, foreign parts left alone."""
+"""Services, Ingress, RBAC, Secret and claim: created once, corrected, objects of others left alone."""
 
 from __future__ import annotations
 
