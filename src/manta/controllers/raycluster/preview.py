@@ -197,8 +197,8 @@ def _need(field: str, rolled: _Rolled, rebuilt: frozenset[str]) -> str:
             return f"needs Recreate: {why}"
     if field in rolled.fields and _concerns(field, rolled.groups):
         mine = sorted(one for one in rolled.groups if _concerns(field, frozenset({one})))
-        rolled = ["the head" if one == names.HEAD_GROUP else f"group {one}" for one in mine]
-        return f"rolls {', '.join(rolled)}"
+        shown = ["the head" if one == names.HEAD_GROUP else f"group {one}" for one in mine]
+        return f"rolls {', '.join(shown)}"
     if _is_for_new_pods(field) and _concerns(field, rebuilt):
         return "for new Pods only"
     return "in place"
