@@ -24,6 +24,7 @@ PART_SIZE: Final = 900_000
 LARGEST_IN_CONFIGMAPS: Final = 16 * 1024 * 1024
 """Bytes in all ConfigMaps of a package. The API server holds them in memory and on disk."""
 LARGEST: Final = 100 * 1024 * 1024
+"""Bytes of all files, before they are zipped."""
 _TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 _PYTHON, _SHELL = re.compile(r"(python|pypy)[0-9.]*"), re.compile(r"bash|sh|dash|zsh")
 
@@ -32,6 +33,7 @@ _PYTHON, _SHELL = re.compile(r"(python|pypy)[0-9.]*"), re.compile(r"bash|sh|dash
 class Package:
     data: bytes
     what: str
+    """Its source and size, for messages."""
     secrets: Sequence[str] = field(default=())
     """Names of files in the package that look like secrets."""
 

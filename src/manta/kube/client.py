@@ -258,7 +258,7 @@ class Client:
     ) -> W:
         """Patch an object. `force` takes over fields of other managers; only for `kind="apply"`.
 
-        Raises ValueError.
+        Raises ValueError for an apply patch without `field_manager`.
         """
         if kind == "apply" and not field_manager:
             raise ValueError(f"an apply patch of {resource.kind} {key} needs a field_manager")

@@ -20,6 +20,7 @@ class DashboardQuery:
     host: str
     port: int
     head: str
+    """UID and restarts of the head: after a restart it has another Ray session."""
     secret: str
     """The Secret with the token; empty if the dashboard needs none."""
     about_session: bool = False

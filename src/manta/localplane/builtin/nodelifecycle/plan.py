@@ -18,10 +18,11 @@ from manta.reconcile.causes import NO_EVENT, ActionCause, Reasons
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
 _OURS = (TAINT_NOT_READY, TAINT_UNREACHABLE)
-_KUBELETS_WORD = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+_KUBELET_CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 """Conditions that only a kubelet can know."""
 _FINAL = ("Succeeded", "Failed")
-_KEYS = {"False": TAINT_NOT_READY, "Unknown": TAINT_UNREACHABLE}
+_TAINTS = {"False": TAINT_NOT_READY, "Unknown": TAINT_UNREACHABLE}
+"""By the status of the condition Ready."""
 
 
 class Cause(ActionCause):
@@ -65,7 +66,7 @@ def _plan_silence(snapshot: NodeSnapshot, node: Node) -> Plan:
         return NOTHING
     left = snapshot.last_heartbeat + GRACE - snapshot.now
     if left > timedelta(0):
-        return Plan(wait=Wait(f"the next sign of life of node {snapshot.name}", left))
+        return Plan(wait=Wait(f"the next heartbeat of node {snapshot.name}", left))
     reason, message = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
     if ready is None:
         reason, message = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
@@ -80,13 +81,13 @@ def _plan_silence(snapshot: NodeSnapshot, node: Node) -> Plan:
             "lastHeartbeatTime": heartbeats.get(type_) or stamp,
             "lastTransitionTime": stamp,
         }
-        for type_ in _KUBELETS_WORD
+        for type_ in _KUBELET_CONDITIONS
     ]
     return do(_conditions(node, unknown))
 
 
 def _conditions(node: Node, wanted: list[dict[str, Any]]) -> Patch:
-    others = [one for one in node.status.conditions or () if one.type not in _KUBELETS_WORD]
+    others = [one for one in node.status.conditions or () if one.type not in _KUBELET_CONDITIONS]
     return Patch(
         NODES,
         node.metadata.key,
@@ -100,7 +101,7 @@ def _conditions(node: Node, wanted: list[dict[str, Any]]) -> Patch:
 
 def _plan_taints(snapshot: NodeSnapshot, node: Node) -> Plan:
     """A node that is not ready takes no Pods; NoExecute starts the time that Pods may stay."""
-    key = _KEYS.get(node.ready.status if node.ready else "True")
+    key = _TAINTS.get(node.ready.status if node.ready else "True")
     present = node.spec.taints or ()
     wanted = [(key, "NoSchedule"), (key, "NoExecute")] if key else []
     kept = [one for one in present if one.key not in _OURS or (one.key, one.effect) in wanted]

@@ -21,5 +21,5 @@ class NodeSnapshot:
     pods: tuple[Pod, ...]
     """The Pods that are bound to it."""
     last_heartbeat: datetime
-    """When we last saw a sign of life; for a node that is gone, when we noticed."""
+    """The last heartbeat; for a node that is gone, when we noticed."""
     now: datetime
