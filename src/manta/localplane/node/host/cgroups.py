@@ -2,6 +2,9 @@
 
 Groups are created below the agent's own, so that limits of the agent also apply to its Pods. Their names
 start with the plane's prefix. If cgroups cannot be written, Pods run without limits.
+
+As the kubelet does, the group of the plane weighs as much as the machine has CPUs, and a Pod as much as it requests:
+on a busy machine all Pods together would otherwise get as little as one other process.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,6 +76,20 @@ def settings(limits: Limits, version: int) -> Mapping[str, str]:
     return wanted
 
 
+def pod_limits(containers: Iterable[Resources]) -> Limits:
+    """What the group of a Pod gets: the weight of all that its containers request together. Pure."""
+    found = [Limits.of(one).cpu_weight_milli for one in containers]
+    requested = [milli for milli in found if milli is not None]
+    return Limits(cpu_weight_milli=sum(requested) if requested else None)
+
+
+def plane_settings(cpus: int, version: int) -> Mapping[str, str]:
+    """What the group of all Pods gets: the weight of as many ordinary processes as there are CPUs. Pure."""
+    if version == 2:
+        return {"cpu.weight": str(min(100 * cpus, 10_000))}
+    return {"cpu.shares": str(min(1024 * cpus, 262_144))}
+
+
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
     """The cgroups of this process: controller -> (mount point, own group)."""
@@ -125,6 +142,10 @@ class Cgroups:
                     self._bases[controller] = base
         if self._found is not None and self._found.version == 2:
             self._delegate()
+        if self._found is not None:
+            weight = plane_settings(os.cpu_count() or 1, self._found.version)
+            for controller, base in self._bases.items():
+                _apply(base, weight, controller)
         wire.write_record(self._record, {key: str(base) for key, base in self._bases.items()})
 
     def _delegate(self) -> None:
@@ -144,8 +165,12 @@ class Cgroups:
     def works(self) -> bool:
         return bool(self._bases)
 
-    def create(self, pod_uid: str, container: str, limits: Limits) -> Cgroup:
-        """Create a new group for one attempt of a container. What the kernel refuses is left out."""
+    def create(self, pod_uid: str, container: str, limits: Limits, pod: Limits) -> Cgroup:
+        """Create a new group for one attempt of a container. What the kernel refuses is left out.
+
+        Args:
+            pod: what the group of the whole Pod gets, as `pod_limits` says.
+        """
         if self._found is None or not self._bases:
             return Cgroup()
         paths: list[str] = []
@@ -159,6 +184,7 @@ class Cgroups:
                 continue
             if version == 2:
                 _hand_down(base, group)
+            _apply(group.parent, settings(pod, version), controller)
             _apply(group, settings(limits, version), controller)
             paths.append(str(group))
             views[str(self._found.own[controller][0])] = str(group)
@@ -168,12 +194,13 @@ class Cgroups:
                 )
         return Cgroup(tuple(paths), views, oom_events)
 
-    def update(self, pod_uid: str, container: str, limits: Limits) -> None:
-        """Change the limits of a running container."""
+    def update(self, pod_uid: str, container: str, limits: Limits, pod: Limits) -> None:
+        """Change the limits of a running container, and the weight of its Pod."""
         if self._found is not None:
-            wanted = settings(limits, self._found.version)
+            version = self._found.version
             for controller, base in self._bases.items():
-                _apply(base / pod_uid / container, wanted, controller)
+                _apply(base / pod_uid, settings(pod, version), controller)
+                _apply(base / pod_uid / container, settings(limits, version), controller)
 
     def members(self, pod_uid: str) -> set[int]:
         """The pids of a Pod's containers."""

@@ -17,7 +17,7 @@ from typing import Any
 from manta.api.well_known import ANNOTATION_POSTS_PORT
 from manta.localplane.node.gpus.device import GpuHealth
 from manta.localplane.node.host import wire
-from manta.localplane.node.host.cgroups import Limits
+from manta.localplane.node.host.cgroups import Limits, pod_limits
 from manta.localplane.node.host.confined_files import Directory, remove_tree
 from manta.localplane.node.host.process_tree import end_descendants, kill
 from manta.localplane.node.images.store import Environment, PullError
@@ -262,7 +262,7 @@ class PodRuntime:
             self._environments[container.name],
             self._volumes.paths,
             AttemptPaths(self.directory, directory),
-            self._machine.cgroups.create(uid, container.name, limits),
+            self._machine.cgroups.create(uid, container.name, limits, self._pod_limits()),
             isolated=self._machine.isolated,
             userns=self._machine.userns,
             hidden=self._machine.hidden,
@@ -291,15 +291,20 @@ class PodRuntime:
 
     def resize(self, container: Container) -> None:
         """Apply changed limits to a running container."""
-        self._machine.cgroups.update(
-            self._pod.metadata.uid, container.name, self._limits(container)
-        )
+        uid = self._pod.metadata.uid
+        limits = self._limits(container)
+        self._machine.cgroups.update(uid, container.name, limits, self._pod_limits())
 
     def _limits(self, container: Container) -> Limits:
         limits = Limits.of(container.resources)
         if self._machine.options.limit_cpu:
             return limits
         return Limits(memory=limits.memory, cpu_weight_milli=limits.cpu_weight_milli)
+
+    def _pod_limits(self) -> Limits:
+        pod = self._pod
+        sidecars = filter(pod.is_sidecar, pod.spec.init_containers)
+        return pod_limits(one.resources for one in (*sidecars, *pod.spec.containers))
 
     async def signal(self, container: str, attempt: int, number: int) -> None:
         await self.sandbox.signal(f"{container}/{attempt}", number)

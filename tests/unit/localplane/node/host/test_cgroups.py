@@ -6,7 +6,16 @@ import msgspec
 import pytest
 
 from manta.api.core import Resources
-from manta.localplane.node.host.cgroups import Limits, find_hierarchies, settings
+from manta.localplane.node.host import cgroups
+from manta.localplane.node.host.cgroups import (
+    Cgroups,
+    Hierarchies,
+    Limits,
+    find_hierarchies,
+    plane_settings,
+    pod_limits,
+    settings,
+)
 
 V1_MEMBERSHIP = "4:memory:/user/x\n1:cpu,cpuacct:/\n0::/\n"
 V1_MOUNTS = (
@@ -59,3 +68,40 @@ def test_requests_weigh_and_do_not_limit() -> None:
 
 def test_no_resources_no_settings() -> None:
     assert settings(limits(), 2) == {}
+
+
+def test_a_pod_weighs_what_its_containers_request_together() -> None:
+    requests = ({"cpu": "500m"}, {"cpu": "2"}, {"memory": "1Gi"})
+    found = pod_limits(msgspec.convert({"requests": one}, Resources) for one in requests)
+    assert settings(found, 1) == {"cpu.shares": "2560"}
+    assert pod_limits([Resources()]) == Limits()
+
+
+@pytest.mark.parametrize(
+    ("version", "cpus", "expected"),
+    [
+        (1, 4, {"cpu.shares": "4096"}),
+        (1, 1000, {"cpu.shares": "262144"}),
+        (2, 4, {"cpu.weight": "400"}),
+        (2, 1000, {"cpu.weight": "10000"}),
+    ],
+)
+def test_all_pods_together_weigh_as_much_as_the_machine_has_cpus(
+    version: int, cpus: int, expected: dict[str, str]
+) -> None:
+    assert plane_settings(cpus, version) == expected
+
+
+def test_the_groups_of_plane_pod_and_container_get_their_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount = tmp_path / "cpu"
+    found = Hierarchies(1, {"cpu": (mount, mount / "own")})
+    monkeypatch.setattr(cgroups, "_hierarchies_of_this_process", lambda: found)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    (tmp_path / "plane").mkdir()
+    pod = pod_limits([msgspec.convert({"requests": {"cpu": "3"}}, Resources)])
+    made = Cgroups(tmp_path / "plane").create("uid", "c", limits(requests={"cpu": "1"}), pod)
+    container = Path(made.paths[0])
+    weights = [(one / "cpu.shares").read_text() for one in (container, *container.parents[:2])]
+    assert weights == ["1024", "3072", "8192"]
