@@ -379,3 +379,24 @@ def test_a_failed_new_worker_is_replaced_and_old_ones_stay() -> None:
     assert ready_workers(scenario) == 3
     roll(scenario)
     assert images(scenario) == [NEXT] * 3
+
+
+def test_the_deadline_does_not_run_while_the_cluster_is_suspended() -> None:
+    strategy = rolling(onFailure="rollback", maxUnavailable=1)
+    scenario = a_rollout(upgradeStrategy=strategy)
+    edit(scenario, workers(image=NEXT), upgradeStrategy=strategy)
+    while (
+        (rollout := scenario.snapshot().rollout) is None or rollout.outdated or not rollout.recorded
+    ):
+        scenario.reconcile()
+        tick(scenario)
+    scenario.reconcile()  # the last worker is created, and does not run yet
+    edit(scenario, workers(image=NEXT), upgradeStrategy=strategy, suspend=True)
+    roll(scenario)
+    assert scenario.of("Pod") == []
+    assert condition(scenario)[:2] == ("False", "Suspended")
+    scenario.now += timedelta(hours=3)
+    edit(scenario, workers(image=NEXT), upgradeStrategy=strategy, suspend=False)
+    roll(scenario)
+    assert condition(scenario) == ("False", "Complete", "all Pods are of revision 2")
+    assert images(scenario) == [NEXT] * 3

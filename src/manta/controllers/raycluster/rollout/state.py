@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from manta.api.conditions import find
 from manta.api.core import Pod
 from manta.api.ray import names
-from manta.api.ray.cluster import RollingUpdateOptions
-from manta.api.times import format_time
+from manta.api.ray.cluster import ClusterConditionType, RollingUpdateOptions
+from manta.api.times import format_time, parse_optional_time
 from manta.controllers.raycluster.facts import still_counts
 from manta.controllers.raycluster.rollout.outdated import outdated_pods
 from manta.controllers.raycluster.rollout.progress import Progress, recorded_progress
@@ -175,7 +176,10 @@ def _stalls_in(
     groups: tuple[GroupRollout, ...],
     outdated: frozenset[str],
 ) -> timedelta | None:
-    """The clock runs from the last progress. It stands while a Pod drains, and while nothing may be done."""
+    """The clock runs from the last progress, or from when the cluster was resumed. It stands while a Pod drains,
+    and while nothing may be done."""
+    if is_suspended(snapshot):
+        return None
     latest = revisions.latest
     last = recorded_progress(latest) if latest is not None else None
     if last is None or last.is_behind(progress) or options.paused or revisions.hold is not None:
@@ -187,8 +191,19 @@ def _stalls_in(
         return None
     if any(one.terminating and one.outdated for group in groups for one in group.units):
         return None
-    left = last.time + progress_deadline(options) - snapshot.now
-    return max(left, timedelta(0))
+    began = max(last.time, _resumed_at(snapshot) or last.time)
+    return max(began + progress_deadline(options) - snapshot.now, timedelta(0))
+
+
+def is_suspended(snapshot: ClusterSnapshot) -> bool:
+    """Also while its Pods are being deleted, and until the status records that it is resumed."""
+    states = (ClusterConditionType.SUSPENDED, ClusterConditionType.SUSPENDING)
+    return bool(snapshot.cluster.spec.suspend) or any(map(snapshot.condition, states))
+
+
+def _resumed_at(snapshot: ClusterSnapshot) -> datetime | None:
+    found = find(snapshot.cluster.status.conditions, ClusterConditionType.SUSPENDED)
+    return parse_optional_time(found.last_transition_time) if found is not None else None
 
 
 def _head_starts(snapshot: ClusterSnapshot, outdated: frozenset[str]) -> bool:
