@@ -223,6 +223,14 @@ BUGS: tuple[Bug, ...] = (
         "ray",
         "RayJob",
     ),
+    _own(
+        "leads-again",
+        "an operator that gets its lease back reconciles only what changed meanwhile",
+        ("runtime/manager.py", "        if not is_first:\n", "        if False:\n"),
+        "as-ray-says",
+        "leases",
+        "RayJob",
+    ),
 )
 """At least one for each oracle (`test_every_oracle_has_a_planted_bug`)."""
 
