@@ -105,6 +105,62 @@ def rolled_until_it_fails(random: Random, found: Object, at: float) -> list[Step
     return [*steps, edit(found, last, ANOTHER_IMAGE)]
 
 
+def rolled_and_suspended(random: Random, found: Object, at: float) -> list[Step]:
+    """A cluster is suspended in the middle of a rolling update, for longer than the deadline of the update."""
+    how: Object = {"progressDeadlineSeconds": 10, "onFailure": random.choice(["stop", "rollback"])}
+    how |= random.choice([{}, {"maxSurge": 0, "maxUnavailable": 1}, {"minReadySeconds": 3}])
+    found["spec"]["upgradeStrategy"] = {"type": "RollingUpdate", "rollingUpdate": how}
+    found["metadata"].setdefault("annotations", {})["manta.ray.io/rolling-update-head"] = "allow"
+    groups = found["spec"]["workerGroupSpecs"]
+    for group in groups:
+        group |= {"replicas": 2, "minReplicas": 0, "maxReplicas": 10}
+        group.pop("suspend", None)
+    changed = [{**group, "template": a_template(random)} for group in groups]
+    begins, word = at + 10.0, random.choice(["suspend", "groups"])
+    paused = begins + random.choice([0.2, 1.5, 3.0, 6.0])
+    ends = paused + random.choice([4.0, 25.0, 25.0])
+    steps = [edit(found, begins, {"workerGroupSpecs": changed, **new_image(random)})]
+    for when, how_ in ((paused, True), (ends, False)):
+        spec: Object = {"suspend": how_}
+        if word == "groups":
+            spec = {"workerGroupSpecs": [{**group, "suspend": how_} for group in changed]}
+        steps.append(edit(found, when, spec))
+    return steps
+
+
+def hosts_rolled(random: Random, found: Object, at: float) -> list[Step]:
+    """Replicas of several hosts are rolled; one host is lost on the way, or the number of hosts changes."""
+    how = random.choice([{}, {"maxSurge": 0, "maxUnavailable": 1}, {"maxSurge": "50%"}])
+    found["spec"]["upgradeStrategy"] = {"type": "RollingUpdate", "rollingUpdate": dict(how)}
+    groups = found["spec"]["workerGroupSpecs"]
+    for group in groups:
+        group |= {"numOfHosts": 2, "replicas": 2, "minReplicas": 0, "maxReplicas": 10}
+        group.pop("suspend", None)
+    hosts = random.choice([1, 2, 2, 3])
+    new = [{**one, "numOfHosts": hosts, "template": a_template(random)} for one in groups]
+    lost = {"role": "worker", "number": random.randrange(6)}
+    begins = at + 10.0
+    return [
+        edit(found, begins, {"workerGroupSpecs": new}),
+        Step(at=round(begins + random.choice([0.3, 1.5, 5.0]), 2), do="evict", args=lost),
+    ]
+
+
+def claim_reused(random: Random, found: Object, at: float) -> list[Step]:
+    """A cluster whose GCS keeps its tables on a volume is deleted, and created again under the same name."""
+    policy = random.choice(["Retain", "DeleteWithCluster"])
+    storage: Object = {"size": "1Gi", "deletionPolicy": policy}
+    found["spec"]["gcsFaultToleranceOptions"] = {"backend": "rocksdb", "storage": storage}
+    found["spec"].pop("suspend", None)
+    begins = at + 8.0
+    other = "Retain" if policy == "DeleteWithCluster" else "DeleteWithCluster"
+    change: Object = {"gcsFaultToleranceOptions": {"storage": {"deletionPolicy": other}}}
+    steps = [Step(at=round(begins, 2), do="recreate", args=named(found))]
+    if random.random() < 0.5:
+        steps.append(edit(found, begins + random.choice([-0.1, 2.0, 10.0]), change))
+    return sorted(steps, key=lambda step: step.at)
+
+
 def rolled_often(random: Random, found: Object, at: float) -> list[Step]:
     """More edits than revisions are kept, one after the other."""
     found["spec"]["upgradeStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {}}
@@ -399,6 +455,9 @@ PLOTS: dict[str, tuple[tuple[Plot, tuple[str, ...]], ...]] = {
         (rolled, ("user", "crash", "server", "watch", "leases", "nodes", "mixed")),
         (rolled, ("user", "crash", "watch")),
         (rolled_until_it_fails, ("user", "crash", "server", "watch", "nodes", "mixed")),
+        (rolled_and_suspended, ("user", "crash", "watch", "leases")),
+        (hosts_rolled, ("user", "crash", "watch", "nodes")),
+        (claim_reused, ("user", "crash", "server", "watch")),
         (rolled_often, ("user", "crash", "server", "watch")),
         (cleanup_stuck, ("nodes", "mixed")),
         (pods_fail, ("nodes",)),

@@ -81,6 +81,8 @@ class SimulatedRay:
     """By cluster and session: how often it was sent the config that it had, and answered."""
     calls: int = 0
     _services: dict[tuple[str, str], str] = field(default_factory=dict)
+    _claims: dict[tuple[str, str], str] = field(default_factory=dict)
+    """UIDs of PersistentVolumeClaims: the tables of embedded storage live as long as its claim."""
     _kept: dict[str, Memory] = field(default_factory=dict)
     _begun: set[tuple[str, str, int]] = field(default_factory=set)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -91,6 +93,9 @@ class SimulatedRay:
     def see(self, type_: str, resource: str, found: Object) -> None:
         if resource == "services":
             self._see_service(type_, found)
+        elif resource == "persistentvolumeclaims":
+            meta = found["metadata"]
+            self._claims[meta["namespace"], meta["name"]] = meta["uid"]
         elif resource == "pods":
             self._see_pod(type_, found)
 
@@ -129,13 +134,24 @@ class SimulatedRay:
     def _memory_of(self, pod: Object) -> Memory:
         env = _env(pod["spec"]["containers"][0])
         kept = env.get(names.ENV_EXTERNAL_STORAGE_NAMESPACE) or pod["metadata"]["uid"]
-        if not env.get(names.ENV_REDIS_ADDRESS):
+        claim = self._claim_of(pod)
+        if claim:
+            kept = claim
+        elif not env.get(names.ENV_REDIS_ADDRESS):
             self._sessions += 1
             return Memory(f"session-{self._sessions}")
         if kept not in self._kept:
             self._sessions += 1
             self._kept[kept] = Memory(f"session-{self._sessions}")
         return self._kept[kept]
+
+    def _claim_of(self, pod: Object) -> str:
+        """The UID of the claim with the tables of this head; empty if it has none."""
+        for volume in pod["spec"].get("volumes") or ():
+            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
+            if found := self._claims.get((pod["metadata"]["namespace"], claim)):
+                return found
+        return ""
 
     def _lose(self, head: Head) -> None:
         """What ran on this head has ended with it."""

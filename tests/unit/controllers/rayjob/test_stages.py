@@ -197,6 +197,13 @@ def test_c56_a_job_whose_head_came_back_empty_fails_and_is_not_run_again() -> No
     assert delete.resource is JOBS
 
 
+def test_the_submitter_of_a_job_whose_cluster_is_gone_is_deleted() -> None:
+    """It would submit the job again, to a new cluster of the same name."""
+    gone = running(cluster=None, head_pod=None, submitter=a_submitter())
+    assert stage_after(gone) == Stage.FAILED
+    assert [type(one) for one in planned(gone).actions] == [Delete]
+
+
 def test_a_job_that_ray_has_forgotten_has_failed() -> None:
     snapshot = running(
         status={"jobStatus": "RUNNING"}, submitter=a_submitter(), answer=JobNotFound()
