@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from manta.cli.main import VERBS
+from support.source_files import text_of, tree_of
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src/manta").rglob("*.py"))
@@ -49,7 +50,7 @@ def test_every_module_says_what_it_is() -> None:
     silent = [
         str(path.relative_to(ROOT))
         for path in (ROOT / "src").rglob("*.py")
-        if (text := path.read_text().strip()) and not text.startswith(('"""', 'r"""'))
+        if (text := text_of(path).strip()) and not text.startswith(('"""', 'r"""'))
     ]
     assert silent == []
 
@@ -59,14 +60,14 @@ def test_only_the_document_reader_knows_the_yaml_library() -> None:
     users = {
         str(path.relative_to(ROOT / "src/manta"))
         for path in (ROOT / "src").rglob("*.py")
-        if re.search(r"^\s*(?:import|from) yaml\b", path.read_text(), flags=re.MULTILINE)
+        if re.search(r"^\s*(?:import|from) yaml\b", text_of(path), flags=re.MULTILINE)
     }
     assert users == {"api/documents/reader.py"}
 
 
 def _imports_of_private_names(path: Path, package: str) -> Iterator[str]:
     """Imports of `_name` from a module of a package of ours that is not `package`."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("manta."):
             continue
         other = (node.module or "").split(".")[1]
@@ -95,7 +96,7 @@ def test_every_listener_uses_the_one_http_server() -> None:
     users = {
         str(path.relative_to(ROOT / "src/manta"))
         for path in (ROOT / "src").rglob("*.py")
-        if re.search(r"HttpRequestParser|http\.server|aiohttp\.web", path.read_text())
+        if re.search(r"HttpRequestParser|http\.server|aiohttp\.web", text_of(path))
     }
     assert users == {"httpserver/parser.py"}
 
@@ -103,9 +104,9 @@ def test_every_listener_uses_the_one_http_server() -> None:
 def test_no_name_of_kuberay_is_defined_and_never_used() -> None:
     """P12: a constant that nobody uses misleads whoever looks for where a thing is set."""
     path = ROOT / "src/manta/api/ray/names.py"
-    defined = re.findall(r"^([A-Z][A-Z0-9_]+)\b[^=\n]*=", path.read_text(), re.MULTILINE)
+    defined = re.findall(r"^([A-Z][A-Z0-9_]+)\b[^=\n]*=", text_of(path), re.MULTILINE)
     files = [one for place in ("src", "tests", "tools") for one in (ROOT / place).rglob("*.py")]
-    used = Counter(word for one in files for word in re.findall(r"\w+", one.read_text()))
+    used = Counter(word for one in files for word in re.findall(r"\w+", text_of(one)))
     assert defined
     unused = [name for name in defined if used[name] < 2]
     assert [

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from support.source_files import tree_of
+
 SOURCE = Path(__file__).parents[2] / "src/manta"
 BUGS = {"AssertionError", "NotImplementedError"}
 """Raised where the code itself is wrong: no caller expects them."""
@@ -48,7 +50,7 @@ def test_a_public_function_says_which_errors_it_raises() -> None:
     silent = []
     for path in sorted(SOURCE.rglob("*.py")):
         relative = path.relative_to(SOURCE)
-        for node in functions(ast.parse(path.read_text()).body):
+        for node in functions(tree_of(path).body):
             names = {name for name in raised(node) if name[0].isupper()} - BUGS
             says = "raise" in (ast.get_docstring(node) or "").lower()
             if names and not says and not is_verb(relative, node.name):

@@ -11,6 +11,7 @@ import pytest
 
 from manta.api import well_known
 from manta.api.ray import names
+from support.source_files import text_of, tree_of
 
 SOURCE = Path(__file__).parents[2] / "src/manta"
 KUBERNETES, RAY = SOURCE / "api/well_known.py", SOURCE / "api/ray/names.py"
@@ -62,7 +63,7 @@ def test_no_other_module_spells_out_a_name() -> None:
     found = [
         f"{path.relative_to(SOURCE)}:{line}: {text}"
         for path in modules()
-        for line, text, formatted in literals(ast.parse(path.read_text()))
+        for line, text, formatted in literals(tree_of(path))
         if text in known or is_qualified(text, formatted=formatted)
     ]
     assert not found, f"use a constant of api/{KUBERNETES.name} or api/ray/{RAY.name}"
@@ -70,12 +71,7 @@ def test_no_other_module_spells_out_a_name() -> None:
 
 @pytest.mark.parametrize("module", [well_known, names], ids=["well_known", "ray.names"])
 def test_every_name_is_used_and_means_one_thing(module: object) -> None:
-    texts = [path.read_text() for path in modules()]
-    unused = [
-        name
-        for name in constants(module)
-        if not any(re.search(rf"\b{name}\b", text) for text in texts)
-    ]
-    assert not unused
+    used = {word for path in modules() for word in re.findall(r"\w+", text_of(path))}
+    assert not constants(module).keys() - used
     both = constants(well_known).keys() & constants(names).keys()
     assert not both
