@@ -87,7 +87,8 @@ class Run:
     def healthy(self, edition: str, requests: int) -> Json:
         """One canary to its end; the shares that its Pods allow and those that were measured."""
         canary, served, phases = self.canary, self.canary.served, Phases()
-        first, self.gpus.most = canary.life.active(), 0
+        failed_before = len(self.failed)
+        first, self.gpus.most, before = canary.life.active(), 0, canary.traffic.so_far()
         canary.machine.apply(*served.manifests(edition, gpus=True))
         measured: list[tuple[float, float]] = []
         for weight, _, _ in served.steps:
@@ -107,8 +108,8 @@ class Run:
             "off_by": round(max(abs(allowed - share) for allowed, share in measured), 2),
             "most_gpus": self.gpus.most,
             "phases": phases.seconds,
-            "burst_requests": self.bursts,
-            **canary.traffic.so_far(),
+            **_since(before, canary.traffic.so_far()),
+            "failed_of_bursts": self.failed[failed_before:],
         }
 
     def split(self, old: str, edition: str, requests: int) -> tuple[float, float]:
@@ -151,6 +152,15 @@ class Run:
         }
 
 
+def _since(before: Json, after: Json) -> Json:
+    """What those saw who call all the time, in one canary. Of all failures they tell the first ones."""
+    return {
+        "requests": after["requests"] - before["requests"],
+        "failed": after["failed"] - before["failed"],
+        "failures": [text for text in after["failures"] if text not in before["failures"]],
+    }
+
+
 def _seconds_to_roll_back(canary: Canary, edition: str, failed_before: int) -> float | None:
     """From the lines that a caller prints about once a second. None if it never saw the limit broken."""
     lines = canary.machine.manta("logs", f"{canary.served.name}-caller").stdout.splitlines()
@@ -166,7 +176,7 @@ def _seen(line: Json, edition: str, failed_before: int) -> Seen:
 
 
 def everything(
-    machine: WatchedMachine, tell: Callable[..., None], count: int, requests: int, bad: int
+    machine: WatchedMachine, tell: Callable[..., None], numbers: range, requests: int, bad: int
 ) -> Json:
     served = CanaryServed(steps=((33, 0, True), (50, 0, True)))
     traffic, gpus, began = Traffic(machine, served), Gpus(machine), Phases()
@@ -180,11 +190,11 @@ def everything(
     run, results, failing = Run(canary, gpus, tell), [], []
     try:
         with machine.mirror.watched_by(gpus.look):
-            for number in range(1, count + 1):
+            for number in numbers:
                 results.append(run.healthy(str(number), requests))
                 tell(**results[-1])
             seen = traffic.so_far()  # before errors are injected
-            for number in range(count + 1, count + bad + 1):
+            for number in range(numbers.stop, numbers.stop + bad):
                 failing.append(run.failing(str(number)))
                 tell(**failing[-1])
     except KeyboardInterrupt:
@@ -215,6 +225,9 @@ def is_good(result: Json) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=10)
+    parser.add_argument(
+        "--from", dest="begin", type=int, default=1, help="leave out the canaries before this one"
+    )
     parser.add_argument("--requests", type=int, default=10_000, help="measured in each canary")
     parser.add_argument("--failing", type=int, default=2, help="canaries with errors, at the end")
     parser.add_argument("--results", type=Path, help="append the lines to this file")
@@ -226,6 +239,7 @@ def main() -> int:
         parser.error(reason)
 
     def tell(**values: Any) -> None:
+        values["load_average"] = round(os.getloadavg()[0], 1)  # without CPU, Ray itself fails
         text = json.dumps(values) + "\n"
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -240,12 +254,14 @@ def main() -> int:
         plane.manta("up", "--cpus", "8", "--fake-gpus", "8", *args.up.split())
         try:
             with mirrored(Path(directory)) as machine:
-                result = everything(machine, tell, args.count, args.requests, args.failing)
+                numbers = range(args.begin, args.count + 1)
+                result = everything(machine, tell, numbers, args.requests, args.failing)
         finally:
             plane.manta("down", "--purge", check=False)
     tell(**result, seconds=round(time.monotonic() - began))
     is_whole = (
-        result["canaries"] == args.count and len(result["rolled_back_after_s"]) == args.failing
+        result["canaries"] == args.count + 1 - args.begin
+        and len(result["rolled_back_after_s"]) == args.failing
     )
     return 0 if is_whole and is_good(result) else 1
 

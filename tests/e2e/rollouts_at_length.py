@@ -49,6 +49,7 @@ class Run:
     lines: list[Json] = field(default_factory=list)
 
     def tell(self, **line: Any) -> None:
+        line["load_average"] = round(os.getloadavg()[0], 1)  # without CPU, Ray itself fails
         self.lines.append(line)
         text = json.dumps(line) + "\n"
         sys.stdout.write(text)
@@ -230,18 +231,18 @@ def _is_ready(machine: WatchedMachine, deployment: str) -> bool:
 # ── the whole ────────────────────────────────────────────────────────────────────────────
 
 
-def shares(count: int) -> dict[str, range]:
-    """Which updates which cluster gets: a third each."""
+def shares(count: int, begin: int = 1) -> dict[str, range]:
+    """Which updates which cluster gets: a third each. Those before `begin` are done."""
     first, second = count - 2 * (count // 3), count // 3
     return {
-        "": range(1, first + 1),
-        "v1": range(first + 1, first + second + 1),
-        "v2": range(first + second + 1, count + 1),
+        "": range(begin, first + 1),
+        "v1": range(max(begin, first + 1), first + second + 1),
+        "v2": range(max(begin, first + second + 1), count + 1),
     }
 
 
-def everything(run: Run, count: int, *, only: str) -> None:
-    each = shares(count)
+def everything(run: Run, count: int, *, begin: int, only: str) -> None:
+    each = shares(count, begin)
     parts: dict[str, Callable[[], None]] = {
         "plain": partial(updates, run, "", each[""], then_bad=True),
         "redis": partial(head_with_redis, run),
@@ -302,6 +303,9 @@ def is_good(result: Json, lines: list[Json]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=20)
+    parser.add_argument(
+        "--from", dest="begin", type=int, default=1, help="leave out the updates before this one"
+    )
     parser.add_argument("--only", default="", help="of plain, v1, v2, redis: such as v2,redis")
     parser.add_argument("--results", type=Path, help="append the lines to this file")
     parser.add_argument(
@@ -318,7 +322,7 @@ def main() -> int:
         try:
             with mirrored(Path(directory)) as machine:
                 run = Run(machine, args.results)
-                everything(run, args.count, only=args.only)
+                everything(run, args.count, begin=args.begin, only=args.only)
         finally:
             machine.manta("down", "--purge", check=False)
     result = summary(run.lines, time.monotonic() - began)
