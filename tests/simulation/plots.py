@@ -130,7 +130,7 @@ def rolled_and_suspended(random: Random, found: Object, at: float) -> list[Step]
 
 def hosts_rolled(random: Random, found: Object, at: float) -> list[Step]:
     """Replicas of several hosts are rolled; one host is lost on the way, or the number of hosts changes."""
-    how = random.choice([{}, {"maxSurge": 0, "maxUnavailable": 1}, {"maxSurge": "50%"}])
+    how: Object = random.choice([{}, {"maxSurge": 0, "maxUnavailable": 1}, {"maxSurge": "50%"}])
     found["spec"]["upgradeStrategy"] = {"type": "RollingUpdate", "rollingUpdate": dict(how)}
     groups = found["spec"]["workerGroupSpecs"]
     for group in groups:
