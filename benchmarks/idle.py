@@ -177,6 +177,8 @@ def real_cluster() -> dict[str, Any]:
     document["metadata"]["annotations"] = {AFTER: "10h"}
     document["spec"]["rayVersion"] = "2.60.0"
     template = document["spec"]["headGroupSpec"]["template"]
+    # Without a request a Pod has next to no share of a CPU that others use too.
+    template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1", "memory": "1Gi"}}
     group = {"groupName": "workers", "replicas": 1, "template": template}
     document["spec"]["workerGroupSpecs"] = [group]
     return document
@@ -220,9 +222,12 @@ class Comparison:
         cold = await self._start()
         await self._sleep()
         resumed = await self._resume()
+        print(f"cold start {cold:.2f} s, resume {resumed:.2f} s", file=sys.stderr, flush=True)
         submitted = await self._submit() if self.submits else 0.0
         await self._delete()
-        return Round(cold, resumed, submitted)
+        found = Round(cold, resumed, submitted)
+        print(found, file=sys.stderr, flush=True)
+        return found
 
     async def _start(self) -> float:
         await self.client.create(RAY_CLUSTERS, "default", self.document)
