@@ -108,7 +108,7 @@ upgrades: setup ## real Ray Serve under load: 10 upgrades of each kind, killed h
 	$(BIN)/python -m tests.e2e.upgrades --count $(or $(COUNT),10)
 
 .PHONY: rollouts
-rollouts: setup ## rolling updates and canaries with real Ray under load: 20 updates, 10 canaries of 10,000 requests (estimate: 1 hour on two quiet cores); UPDATES=n COUNT=n REQUESTS=n RESULTS=file
+rollouts: setup ## rolling updates and canaries with real Ray under load: 20 updates, 10 canaries of 10,000 requests (70 minutes on two cores); UPDATES=n COUNT=n REQUESTS=n RESULTS=file
 	$(PYTEST) -q tests/cluster/test_raycluster_rollout.py tests/cluster/test_rollout_command.py tests/properties/test_rolling_update.py tests/properties/test_rollout_forecast.py
 	$(BIN)/python -m tests.e2e.rollouts_at_length --count $(or $(UPDATES),20) $(if $(RESULTS),--results $(RESULTS))
 	$(BIN)/python -m tests.e2e.canaries_at_length --count $(or $(COUNT),10) --requests $(or $(REQUESTS),10000) $(if $(RESULTS),--results $(RESULTS))

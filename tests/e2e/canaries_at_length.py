@@ -82,7 +82,9 @@ class Run:
     tell: Callable[..., None]
     bursts: int = 0
     """Requests of bursts so far, and those of them that failed."""
+    failures: int = 0
     failed: list[str] = field(default_factory=list)
+    """What the first ones of each burst say."""
 
     def healthy(self, edition: str, requests: int) -> Json:
         """One canary to its end; the shares that its Pods allow and those that were measured."""
@@ -118,6 +120,7 @@ class Run:
         seen = self.canary.traffic.burst(requests)
         assert pods == self.canary.pods(), "Pods joined or left while a step waits"
         self.bursts += seen["requests"]
+        self.failures += seen["failed"]
         self.failed += seen["failures"]
         answers = shares(seen["answers"])
         allowed = 100 * (pods.total() - pods[old]) / pods.total()
@@ -205,6 +208,7 @@ def everything(
     return {
         "canaries": len(results),
         "requests": seen["requests"] + run.bursts,
+        "failed_requests": seen["failed"] + run.failures,
         "failed": seen["failures"] + run.failed,
         "off_by": max((one["off_by"] for one in results), default=0.0),
         "most_gpus": max((one["most_gpus"] for one in results + failing), default=0),
@@ -215,7 +219,7 @@ def everything(
 
 def is_good(result: Json) -> bool:
     return (
-        not result["failed"]
+        not result["failed_requests"]
         and result["off_by"] <= POINTS
         and result["most_gpus"] <= result["allowed_gpus"]
         and all(one is not None and one <= SECONDS for one in result["rolled_back_after_s"])
