@@ -58,3 +58,15 @@ def test_without_events_only_the_last_attempt_is_shown() -> None:
 
 def test_an_earlier_job_of_the_same_name_has_no_part_in_it() -> None:
     assert len(shown(cluster("Created", "old", 10, uid="another"))) == 3
+
+
+def test_a_clock_of_ray_that_is_wrong_does_not_stretch_the_timeline() -> None:
+    for begin, end in (
+        ("2025-01-01T01:23:00Z", "2025-01-01T01:24:00Z"),
+        ("2027-01-01T01:23:00Z", ""),
+    ):
+        info = {"startTime": begin, "endTime": end}
+        job = ray("RayJob", "train", {"jobDeploymentStatus": "Failed", "endTime": "2026-11-18T11:58:00Z", "rayJobInfo": info})  # fmt: skip
+        spans = spans_of(snapshot(job), job)
+        created = spans[0]
+        assert all(created.begin <= one.begin <= one.end <= created.end for one in spans)

@@ -24,7 +24,7 @@ from manta.console.pages.logs import Containers, log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
-from manta.console.pages.parts import MAX_PODS, pods_section
+from manta.console.pages.parts import MAX_PODS, pods_section, sentence
 from manta.console.pages.plan import plan_page
 from manta.console.plots import Line, steps
 from manta.console.snapshot import Item, Sample, Snapshot
@@ -345,3 +345,23 @@ def test_a_plot_of_one_value_shows_a_point() -> None:
     drawn = steps((Sample(NOW, (3,)),), (Line("waiting", 0),), NOW)
     assert 'points="636.0,8.0 636.0,8.0"' in drawn
     assert "10s ago" in drawn
+
+
+def test_a_condition_that_does_not_hold_is_not_said_in_the_words_of_its_name() -> None:
+    held = condition("RayClusterSuspended", False, reason="RayClusterSuspended")
+    assert sentence(held) == ""
+    assert sentence({**held, "status": "True"}) == "Ray cluster suspended"
+
+
+def test_a_suspended_cluster_uses_nothing() -> None:
+    status = {
+        "state": "suspended",
+        "desiredWorkerReplicas": 2,
+        "desiredCPU": "18",
+        "desiredMemory": "72Gi",
+    }
+    asleep = ray("RayCluster", "asleep", status, spec={"suspend": True})
+    body = fleet(snapshot(asleep), Filter()).body()
+    assert "suspended" in body
+    assert "0/2" not in body
+    assert "72.0 GiB" not in body

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from manta.api.ages import age
 from manta.api.times import parse_time
@@ -29,9 +29,19 @@ def spans_of(snapshot: Snapshot, one: Item) -> list[Span]:
     born = _moment(one.object.metadata.creation_timestamp)
     found = [_span("since created", born, end, "calm")]
     found += _attempts(snapshot, one, end)
-    ray_end = _moment(info.get("endTime")) or end
-    found.append(_span("in Ray", _moment(info.get("startTime")), ray_end, tone(one.state)))
+    found.append(_in_ray(info, born, end, tone(one.state)))
     return [span for span in found if span is not None]
+
+
+def _in_ray(
+    info: Mapping[str, Any], born: datetime | None, end: datetime, look: str
+) -> Span | None:
+    """The head has a clock of its own: one that is wrong must not stretch the timeline to another day."""
+    begin = _moment(info.get("startTime"))
+    if begin is None or born is None:
+        return None
+    ray_end = min(_moment(info.get("endTime")) or end, end)
+    return _span("in Ray", min(max(begin, born), end), ray_end, look)
 
 
 def _attempts(snapshot: Snapshot, one: Item, end: datetime) -> Iterator[Span | None]:

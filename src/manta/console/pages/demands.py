@@ -31,7 +31,7 @@ def _report(snapshot: Snapshot, live: Live) -> Html:
         return tag(
             "p", f"The status of the autoscaler is not available: {report.why}", class_="problem"
         )
-    plot = steps(live.waiting, _LINES, snapshot.now) if live.waiting else EMPTY
+    plot = tag("div", steps(live.waiting, _LINES, snapshot.now)) if live.waiting else EMPTY
     shown = (
         ("Active nodes", _list(report.active)),
         ("Idle nodes", _list(report.idle)),

@@ -356,7 +356,7 @@ def _new_row(one: Item, age: Html | None, now: datetime) -> Html:
         tag("td", link(one.kind, one.key), class_="name"),
         tag("td", state_badge(one.state)),
         tag("td", waits_for(one, now), class_="words"),
-        tag("td", workers(one.object.status), class_="number", data_label="workers"),
+        tag("td", workers(one), class_="number", data_label="workers"),
         tag("td", cpus(used.cpu) if used.cpu else "", class_="number"),
         tag("td", memory(used.memory) if used.memory else "", class_="number"),
         tag("td", cpus(used.gpu) if used.gpu else "", class_="number"),
@@ -393,13 +393,18 @@ def cluster_status(status: Mapping[str, Any]) -> Mapping[str, Any]:
     return active.get("rayClusterStatus") or active
 
 
-def workers(status: Mapping[str, Any]) -> str:
-    inner = cluster_status(status)
+def workers(one: Item) -> str:
+    """Ready and desired; nothing of a cluster that is suspended, although its status still desires them."""
+    if one.state.word == "suspended":
+        return ""
+    inner = cluster_status(one.object.status)
     ready, wanted = inner.get("readyWorkerReplicas", 0), inner.get("desiredWorkerReplicas", 0)
     return f"{ready}/{wanted}" if ready or wanted else ""
 
 
 def desired(one: Item) -> Amount:
+    if one.state.word == "suspended":
+        return Amount()
     inner = cluster_status(one.object.status)
     found = amount(
         {"cpu": inner.get("desiredCPU", 0) or 0, "memory": inner.get("desiredMemory", 0) or 0}

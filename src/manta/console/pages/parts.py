@@ -145,10 +145,13 @@ def condition_look(one: Mapping[str, Any]) -> str:
 
 
 def sentence(one: Mapping[str, Any]) -> str:
-    """The message of a condition, or its reason with spaces between the words."""
+    """The message of a condition, or its reason with spaces between the words. A condition that does not hold may
+    have its own name as the reason, which would say the opposite."""
     if one.get("message"):
         return str(one["message"])
     reason = str(one.get("reason", ""))
+    if reason == one.get("type") and one.get("status") != "True":
+        return ""
     return "".join(f" {c.lower()}" if c.isupper() and at else c for at, c in enumerate(reason))
 
 

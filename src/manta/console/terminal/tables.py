@@ -74,7 +74,7 @@ def fleet_row(one: Item, now: datetime) -> Row:
         cell(one.key.namespace),
         cell(one.key.name),
         cell(one.state.word, look),
-        cell(workers(one.object.status)),
+        cell(workers(one)),
         cell(cpus(used.cpu) if used.cpu else ""),
         cell(memory(used.memory) if used.memory else ""),
         cell(cpus(used.gpu) if used.gpu else ""),
