@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from manta.client.readiness import judge
@@ -109,11 +110,20 @@ def _pod(document: Mapping[str, Any]) -> State:
 def one_line(text: str, longest: int = MAX_LENGTH) -> str:
     """`text` in one line. If it is too long, its first and last lines: those matter in a traceback."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    whole = " ".join(lines)
+    whole = _sentences(lines)
     if len(whole) > longest and len(lines) > 1:
         first = _cut(lines[0], longest // 2).removesuffix(ELLIPSIS).rstrip()
         whole = f"{first} {ELLIPSIS} {lines[-1]}"
     return _cut(whole, longest)
+
+
+def _sentences(lines: list[str]) -> str:
+    """The lines, with a mark where the break was between two sentences."""
+    marked = [
+        f"{line};" if line[-1].isalnum() and after[0].isupper() else line
+        for line, after in pairwise(lines)
+    ]
+    return " ".join([*marked, *lines[-1:]])
 
 
 def _cut(text: str, longest: int) -> str:

@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final
 
 from manta.api.core import Node
 from manta.api.meta import Key
+from manta.api.ray.names import LABEL_CLUSTER, LABEL_ORIGIN_NAME
 from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import CORE_EVENTS, NODES, PODS, Resource
+from manta.api.well_known import LABEL_APP_COMPONENT
+from manta.console.operators import COMPONENTS
 from manta.console.rights import EVERYTHING, may, user_name
 from manta.console.samples import values_of
 from manta.console.snapshot import Item, Sample, Snapshot, item
@@ -30,11 +34,17 @@ _ALL: Final = Resource("*", "v1", "*", "")
 KNOWN_SECONDS: Final = 5.0
 """How long the answer to a form waits for the watch to bring the object that it created."""
 MAX_SAMPLES: Final = 720
-_SEEN: Final[tuple[tuple[Resource, type[Any]], ...]] = (
-    *((one, RayObject) for one in RAY_RESOURCES),
-    (PODS, Pod),
-    (CORE_EVENTS, Event),
-    (NODES, Node),
+POD_LABELS: Final = (
+    LABEL_CLUSTER,
+    f"{LABEL_ORIGIN_NAME},!{LABEL_CLUSTER}",  # they submit jobs
+    f"{LABEL_APP_COMPONENT} in ({','.join(sorted(COMPONENTS))}),!{LABEL_CLUSTER},!{LABEL_ORIGIN_NAME}",
+)
+"""The Pods of Ray and of operators, each in one of these selections: a cluster may have thousands of others."""
+_SEEN: Final[tuple[tuple[Resource, type[Any], tuple[str, ...]], ...]] = (
+    *((one, RayObject, ("",)) for one in RAY_RESOURCES),
+    (PODS, Pod, POD_LABELS),
+    (CORE_EVENTS, Event, ("",)),
+    (NODES, Node, ("",)),
 )
 _FIRST: Final = tuple(one.plural for one in RAY_RESOURCES)
 
@@ -52,7 +62,8 @@ class ObjectWatch:
         self._client = client
         self._clock = clock
         self._namespaces = tuple(namespaces)
-        self._informers: dict[str, Informer[Any]] = {}
+        self._informers: dict[str, tuple[Informer[Any], ...]] = {}
+        """By plural: one for each selection of labels."""
         self._refused: dict[str, str] = {}
         self._items: dict[tuple[str, Key], Item] = {}
         self._samples: dict[str, tuple[Sample, ...]] = {}
@@ -67,11 +78,17 @@ class ObjectWatch:
         self._user, everything = await asyncio.gather(
             user_name(self._client), may(self._client, EVERYTHING, _ALL)
         )
-        for resource, into in _SEEN:  # not all at once: each connection that was open costs 0.3 MiB
+        for (
+            resource,
+            into,
+            labels,
+        ) in _SEEN:  # not all at once: each connection that was open costs 0.3 MiB
             if (scope := () if everything else await self._scope(resource)) is None:
                 self._refused[resource.plural] = f"you may not list {resource.group_resource}"
             else:
-                self._watch(resource, into, scope)
+                self._informers[resource.plural] = tuple(
+                    self._watch(resource, into, scope, one) for one in labels
+                )
         await self._synced(_FIRST, SYNC_SECONDS)
         await self._synced(self._informers, OTHERS_SECONDS)
         self._tasks.append(asyncio.create_task(self._release_memory()))
@@ -122,7 +139,7 @@ class ObjectWatch:
 
     async def _synced(self, plurals: Iterable[str], seconds: float) -> None:
         """Return when these have been listed, or after so many seconds."""
-        found = [self._informers[plural] for plural in plurals if plural in self._informers]
+        found = [one for plural in plurals for one in self._informers.get(plural, ())]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*(one.synced.wait() for one in found))
@@ -147,15 +164,17 @@ class ObjectWatch:
         verbs = (may(self._client, verb, resource, namespace) for verb in ("list", "watch"))
         return all(await asyncio.gather(*verbs))
 
-    def _watch(self, resource: Resource, into: type[Any], scope: Sequence[str]) -> None:
+    def _watch(
+        self, resource: Resource, into: type[Any], scope: Sequence[str], labels: str
+    ) -> Informer[Any]:
         informer: Informer[Any] = Informer(
-            self._client, resource, into, namespaces=scope, share=self._share
+            self._client, resource, into, namespaces=scope, labels=labels, share=self._share
         )
         informer.add_handler(
             self._keep(resource.kind) if into is RayObject else lambda _old, _new: self.notify()
         )
-        self._informers[resource.plural] = informer
         self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {resource.plural}"))
+        return informer
 
     def _keep(self, kind: str) -> Callable[[RayObject | None, RayObject | None], None]:
         def changed(old: RayObject | None, new: RayObject | None) -> None:
@@ -186,13 +205,14 @@ class ObjectWatch:
         self._changed = asyncio.Event()
 
     def _all(self, resource: Resource) -> tuple[Any, ...]:
-        found = self._informers.get(resource.plural)
-        return found.all() if found is not None else ()
+        found = self._informers.get(resource.plural, ())
+        return tuple(chain.from_iterable(one.all() for one in found))
 
     def _hidden(self) -> Iterator[tuple[str, str]]:
         yield from self._refused.items()
-        for plural, informer in self._informers.items():
-            if informer.watch_error:
-                yield plural, f"{plural} may be out of date: {informer.watch_error}"
-            elif not informer.has_synced:
+        for plural, informers in self._informers.items():
+            errors = [one.watch_error for one in informers if one.watch_error]
+            if errors:
+                yield plural, f"{plural} may be out of date: {errors[0]}"
+            elif not all(one.has_synced for one in informers):
                 yield plural, f"{plural} are still being listed"

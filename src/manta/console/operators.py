@@ -28,7 +28,8 @@ MAX_PODS: Final = 5
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_SAMPLES: Final = 720
 _SECONDS: Final = 5.0
-_COMPONENTS: Final = frozenset((OPERATOR_NAME, "operator"))
+COMPONENTS: Final = frozenset((OPERATOR_NAME, "operator"))
+"""Values of the label `app.kubernetes.io/component` of an operator's Pods."""
 _METRICS: Final = "metrics"
 _DEFAULT_PORT: Final = 8080
 
@@ -51,7 +52,7 @@ class OperatorView:
 
 def operator_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
     return tuple(
-        one for one in snapshot.pods if one.metadata.labels.get(LABEL_APP_COMPONENT) in _COMPONENTS
+        one for one in snapshot.pods if one.metadata.labels.get(LABEL_APP_COMPONENT) in COMPONENTS
     )
 
 

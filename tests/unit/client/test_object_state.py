@@ -69,6 +69,19 @@ def test_a_traceback_becomes_one_line_with_its_last_words() -> None:
     assert state.trouble
 
 
+def test_lines_that_are_sentences_stay_apart_in_one_line() -> None:
+    message = (
+        "Job entrypoint command failed\nFirst failed task: load: no shard\n\nRead on: manta logs"
+    )
+    assert one_line(message) == (
+        "Job entrypoint command failed; First failed task: load: no shard; Read on: manta logs"
+    )
+    assert (
+        one_line("a sentence that\nis wrapped.\nAnother") == "a sentence that is wrapped. Another"
+    )
+    assert one_line("") == ""
+
+
 def test_a_first_line_that_is_cut_is_followed_by_one_ellipsis() -> None:
     words = one_line("a very long first line " * 20 + "\nValueError: no such column", 80)
     assert words == "a very long first line a very long firs … ValueError: no such column"

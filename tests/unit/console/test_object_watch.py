@@ -93,3 +93,26 @@ async def test_who_may_do_nothing_sees_nothing_and_reads_why() -> None:
             assert watch.snapshot().hidden["pods"] == "you may not list pods"
         finally:
             await watch.close()
+
+
+async def test_of_all_pods_those_of_ray_and_of_operators_are_kept_each_once() -> None:
+    wanted = {
+        "head": {"ray.io/cluster": "demo"},
+        "of-a-job": {"ray.io/cluster": "demo", "ray.io/originated-from-cr-name": "train"},
+        "submitter": {"ray.io/originated-from-cr-name": "train"},
+        "operator": {"app.kubernetes.io/component": "kuberay-operator"},
+        "ours": {"app.kubernetes.io/component": "operator"},
+    }
+    others = {"web": {"app": "web"}, "db": {"app.kubernetes.io/component": "database"}, "bare": {}}
+    async with memory_plane(crds=ray_crds()) as plane:
+        for name, labels in (wanted | others).items():
+            body = {"metadata": {"name": name, "labels": labels}, "spec": POD["spec"]}
+            await plane.client.create(PODS, "default", body)
+        watch = ObjectWatch(plane.client, plane.clock)
+        try:
+            await watch.start()
+            await eventually(lambda: not watch.snapshot().hidden)
+            found = sorted(pod.metadata.name for pod in watch.snapshot().pods)
+            assert found == sorted(wanted)
+        finally:
+            await watch.close()

@@ -221,7 +221,10 @@ async def test_the_log_of_each_container_of_a_pod_can_be_read() -> None:
             return lines()
 
     containers = [{"name": name, "image": "i"} for name in ("ray-head", "autoscaler")]
-    pod = {"metadata": {"name": "head"}, "spec": {"nodeName": "n", "containers": containers}}
+    pod = {
+        "metadata": {"name": "head", "labels": {"ray.io/cluster": "demo"}},
+        "spec": {"nodeName": "n", "containers": containers},
+    }
     async with running_console() as console:
         console.plane.app.connector = Named()
         await console.plane.client.create(PODS, "default", pod)
