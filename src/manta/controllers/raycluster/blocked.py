@@ -16,9 +16,11 @@ from manta.api.ray.cluster import ClusterConditionType
 from manta.api.times import parse_time
 from manta.api.well_known import TAINT_OUT_OF_SERVICE
 from manta.controllers.raycluster.facts import (
+    all_ready,
     expiring_certificates,
     is_stuck,
     lost_because,
+    may_choose_pods,
     missing_account,
     missing_certificates,
     outdated_certificates,
@@ -29,6 +31,7 @@ from manta.kube.errors import Conflict, Unreachable
 from manta.reconcile.actions import Call
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules.pod_health import POD_FAILED, blockage, is_ready, is_terminating
+from manta.rules.scaling import desired_workers
 from manta.rules.validation.violation import sentence
 
 STABLE_AFTER: Final = timedelta(seconds=60)
@@ -48,8 +51,17 @@ def blocked_condition(
     known = find(snapshot.cluster.status.conditions, ClusterConditionType.BLOCKED)
     if known is None or known.reason.startswith("Invalid") or snapshot.cluster.spec.suspend:
         return None
-    is_over = pods_ready and (known.reason != POD_FAILED or is_stable(snapshot))
+    is_over = (pods_ready or _has_surplus(snapshot)) and (
+        known.reason != POD_FAILED or is_stable(snapshot)
+    )
     return None if is_over else known
+
+
+def _has_surplus(snapshot: ClusterSnapshot) -> bool:
+    """All Pods are ready, and more than wanted: only the autoscaler decides which of them go."""
+    wanted = desired_workers(snapshot.cluster.spec) + 1
+    surplus = len(snapshot.pods) > wanted and not may_choose_pods(snapshot)
+    return surplus and all_ready(snapshot.pods)
 
 
 def is_stable(snapshot: ClusterSnapshot) -> bool:
