@@ -53,6 +53,8 @@ def outcome_of(world: World) -> Outcome:
                     said[INVALID] = True
                 if resource == "rayservices.ray.io":
                     said[KEPT] = _kept(one)
+                elif resource == "rayclusters.ray.io" and _waits_for_old_pod(one):
+                    said[KEPT] = "a Pod that no node has room for"
                 elif resource == "rayclusters.ray.io" and _is_autoscaled(one):
                     said[KEPT] = "own workers"
                 found[f"{resource} {one['metadata']['name']}"] = said
@@ -90,7 +92,20 @@ def _is_autoscaled(cluster: Object) -> bool:
 
 
 _OF_WORKERS = ("workers", "pods")
+_OF_PODS = ("state", "conditions", "workers", "pods")
 _OF_CLUSTER = ("clusters", "objects", "endpoints")
+
+
+def _waits_for_old_pod(cluster: Object) -> bool:
+    """An edited cluster with a Pod that no node has room for. Without an upgrade strategy no edit reaches its Pods, as in
+    KubeRay; the condition Blocked says what it waits for."""
+    edited = cluster["metadata"].get("generation", 1) > 1
+    strategy = (cluster["spec"].get("upgradeStrategy") or {}).get("type") or "None"
+    conditions = cluster.get("status", {}).get("conditions", [])
+    blocked = any(
+        (one["type"], one["reason"]) == ("Blocked", "Unschedulable") for one in conditions
+    )
+    return edited and strategy == "None" and blocked
 
 
 def _comparable(said: Outcome, kept: str) -> Outcome:
@@ -98,6 +113,8 @@ def _comparable(said: Outcome, kept: str) -> Outcome:
     said = {key: value for key, value in said.items() if key not in (KEPT, INVALID)}
     if kept == "own workers":
         said = {key: value for key, value in said.items() if key not in _OF_WORKERS}
+    elif kept == "a Pod that no node has room for":
+        said = {key: value for key, value in said.items() if key not in _OF_PODS}
     elif kept == "workers":
         said["endpoints"] = bool(said["endpoints"])
         said["clusters"] = [
