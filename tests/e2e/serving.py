@@ -168,10 +168,13 @@ class Traffic:
         return str(self.machine.get("pod", self._pod).get("status", {}).get("phase", ""))
 
     def kill(self) -> None:
-        """After a failure: nobody is to call on."""
+        """At the end, also after a failure: end the caller on the machine, and close what it printed."""
         if self._outside is not None and self._outside.poll() is None:
             self._outside.kill()
             self._outside.wait()
+        if self._told is not None:
+            self._told.close()
+            self._told = None
 
 
 def _last(text: str) -> Json:
