@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 from collections.abc import Collection
 
 CLONE_NEWNS = 0x00020000
@@ -72,7 +73,11 @@ def setns(fd: int, kind: int) -> None:
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     _check(
         _libc.mount(
-            source.encode(), target.encode(), kind.encode() or None, flags, data.encode() or None
+            os.fsencode(source),
+            os.fsencode(target),
+            kind.encode() or None,
+            flags,
+            data.encode() or None,
         ),
         f"mount {kind or source} on {target}",
     )
@@ -97,7 +102,7 @@ def make_read_only(path: str) -> None:
     result = _libc.syscall(
         _SYS_MOUNT_SETATTR,
         -1,
-        path.encode(),
+        os.fsencode(path),
         _AT_RECURSIVE,
         ctypes.byref(wanted),
         ctypes.sizeof(wanted),
@@ -115,9 +120,15 @@ def remount_read_only(target: str) -> None:
 
 
 def mount_points() -> list[str]:
-    with open("/proc/self/mountinfo", encoding="utf-8") as table:  # noqa: PTH123 - see init.py
-        points = [line.split(" ", 5)[4] for line in table]
-    return [point.encode().decode("unicode_escape") for point in points]
+    with open("/proc/self/mountinfo", "rb") as table:  # noqa: PTH123 - see init.py
+        return [mount_point(line) for line in table]
+
+
+def mount_point(line: bytes) -> str:
+    """The path in a line of mountinfo, where the kernel writes a space as octal 040; all other bytes are the name's own."""
+    escaped = line.split(b" ", 5)[4]
+    plain = re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), escaped)
+    return os.fsdecode(plain)
 
 
 def _locked_flags(target: str) -> int:
@@ -127,7 +138,7 @@ def _locked_flags(target: str) -> int:
 
 
 def unmount(target: str) -> None:
-    _check(_libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 
 def pivot_root(new_root: str, put_old: str) -> None:
@@ -135,7 +146,7 @@ def pivot_root(new_root: str, put_old: str) -> None:
     number = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise OSError(38, f"pivot_root: not known on {os.uname().machine}")
-    _check(_libc.syscall(number, new_root.encode(), put_old.encode()), "pivot_root")
+    _check(_libc.syscall(number, os.fsencode(new_root), os.fsencode(put_old)), "pivot_root")
 
 
 def set_hostname(name: str) -> None:
@@ -167,7 +178,7 @@ def inotify(path: str, mask: int) -> int:
     """A descriptor that becomes readable when an event of `mask` happens at `path`. Raises OSError."""
     fd: int = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     _check(fd, "inotify")
-    watch = _libc.inotify_add_watch(fd, path.encode(), mask)
+    watch = _libc.inotify_add_watch(fd, os.fsencode(path), mask)
     if watch < 0:
         number = ctypes.get_errno()
         os.close(fd)
