@@ -54,6 +54,7 @@ def pod() -> dict[str, Any]:
     return made
 
 
+@pytest.mark.timeout(400)
 def test_the_sidecar_of_a_pod_ships_to_s3_before_everything_is_killed(tmp_path: Path) -> None:
     plane = Plane(tmp_path / "one")
     plane.run("up")
