@@ -39,7 +39,7 @@ def test_every_package_stands_in_a_layer() -> None:
     assert packages == known
 
 
-def test_no_room_is_called_by_a_name_that_says_nothing() -> None:
+def test_no_package_or_module_has_a_meaningless_name() -> None:
     empty_names = {"utils", "util", "common", "helpers", "helper", "misc"}
     found = [path for path in (ROOT / "src").rglob("*") if path.stem in empty_names]
     kuberay = ROOT / "src/manta/compat/kuberay/utils"  # the name is KubeRay's

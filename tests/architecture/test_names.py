@@ -51,7 +51,8 @@ def constants(module: object) -> dict[str, object]:
 def is_qualified(text: str, *, formatted: bool) -> bool:
     if formatted:  # `f"{label}=x,ray.io/cluster"`; but not a path or a URL
         return any(QUALIFIED.fullmatch(word) for word in re.split(r"[\s,='()\[\]]", text))
-    return QUALIFIED.fullmatch(text) is not None
+    key, _, _ = text.partition("=")  # a label selector
+    return QUALIFIED.fullmatch(key) is not None
 
 
 def test_no_other_module_spells_out_a_name() -> None:

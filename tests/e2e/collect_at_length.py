@@ -61,9 +61,9 @@ def with_sidecar(document: dict[str, Any]) -> dict[str, Any]:
     meta = {"name": "train", "namespace": "default", "uid": "1", "labels": origin}
     cluster = msgspec.convert({"metadata": meta, "spec": spec}, RayCluster)
     group = cluster.spec.worker_group_specs[0]
-    heads = [build_head_spec(cluster, one, overwritten=False) for one in (SETTINGS, Settings())]
+    heads = [build_head_spec(cluster, one, keep_command=False) for one in (SETTINGS, Settings())]
     workers = [
-        build_worker_spec(cluster, group, one, overwritten=False) for one in (SETTINGS, Settings())
+        build_worker_spec(cluster, group, one, keep_command=False) for one in (SETTINGS, Settings())
     ]
     for template, built in zip(templates(document), (heads, workers), strict=True):
         add_what_differs(template["spec"], *built)

@@ -43,7 +43,10 @@ FIELDS: Final = (_MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The numbers of a field as bits, and whether it was written as `*`."""
+    """The numbers of a field as bits, and whether it was written as `*`.
+
+    If neither day field is `*`, a day matches when one of them does.
+    """
 
     bits: int
     star: bool
@@ -64,11 +67,11 @@ def _parse_range(text: str, bounds: Bounds) -> Field:
     ends = span.split("-")
     star = ends[0] in ("*", "?")
     if len(steps) > 1:
-        raise _refuse(bounds, text, "too many slashes")
+        raise _error(bounds, text, "too many slashes")
     if star:
         low, high = bounds.low, bounds.high
     elif len(ends) > 2:
-        raise _refuse(bounds, text, "too many hyphens")
+        raise _error(bounds, text, "too many hyphens")
     else:
         low = _number(ends[0], bounds, text, names=True)
         high = _number(ends[-1], bounds, text, names=True)
@@ -81,13 +84,13 @@ def _parse_range(text: str, bounds: Bounds) -> Field:
 
 def _check_range(low: int, high: int, step: int, bounds: Bounds, text: str) -> None:
     if low < bounds.low:
-        raise _refuse(bounds, text, f"beginning of range ({low}) below minimum ({bounds.low})")
+        raise _error(bounds, text, f"beginning of range ({low}) below minimum ({bounds.low})")
     if high > bounds.high:
-        raise _refuse(bounds, text, f"end of range ({high}) above maximum ({bounds.high})")
+        raise _error(bounds, text, f"end of range ({high}) above maximum ({bounds.high})")
     if low > high:
-        raise _refuse(bounds, text, f"beginning of range ({low}) beyond end of range ({high})")
+        raise _error(bounds, text, f"beginning of range ({low}) beyond end of range ({high})")
     if step == 0:
-        raise _refuse(bounds, text, "step of range should be a positive number")
+        raise _error(bounds, text, "step of range should be a positive number")
 
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -97,13 +100,13 @@ def _number(word: str, bounds: Bounds, text: str, *, names: bool) -> int:
     if names and word.lower() in bounds.names:
         return bounds.names[word.lower()]
     if not _NUMBER.fullmatch(word):
-        raise _refuse(bounds, text, f"failed to read a number from {word!r}")
+        raise _error(bounds, text, f"failed to read a number from {word!r}")
     if int(word) < 0:
-        raise _refuse(bounds, text, f"negative number ({word}) not allowed")
+        raise _error(bounds, text, f"negative number ({word}) not allowed")
     return int(word)
 
 
-def _refuse(bounds: Bounds, text: str, problem: str) -> ScheduleError:
+def _error(bounds: Bounds, text: str, problem: str) -> ScheduleError:
     words = f" or names such as {next(iter(bounds.names))}" if bounds.names else ""
     return ScheduleError(
         f"schedule, {bounds.name}",

@@ -1,4 +1,4 @@
-"""Labels, annotations, finalizers, taints and Secret types that Kubernetes defines, and those of the plane.
+"""Labels, annotations, finalizers, taints and Secret types of Kubernetes and of the embedded control plane.
 
 `api/ray/names.py` has those of Ray. No other module spells one out (`tests/architecture/test_names.py`).
 """
@@ -62,9 +62,9 @@ ANNOTATION_LOST_NODE: Final = "manta.dev/lost"
 """On a Node: `true` makes its agent fall silent, to test what a lost node causes."""
 
 ANNOTATION_KEEP_VOLUME: Final = "manta.dev/keep-volume"
-"""On a Pod: the name of an emptyDir that the node agent keeps when the Pod goes, if the plane keeps any."""
+"""On a Pod: the name of an emptyDir that `manta up --history` keeps after the Pod is gone."""
 ANNOTATION_POSTS_PORT: Final = "manta.dev/posts-port"
-"""On such a Pod: the port of localhost on which the node agent takes and keeps what the Pod posts."""
+"""On such a Pod: the port of localhost where the node agent accepts POST requests of the Pod and keeps their bodies."""
 
 GATEWAY_CONTROLLER: Final = "manta.dev/gateway"
 

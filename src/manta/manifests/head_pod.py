@@ -67,8 +67,8 @@ def build_head_pod(cluster: RayCluster, settings: Settings, *, spec_hash: str) -
         labels=labels,
         annotations=annotations,
     )
-    overwritten = overwrites_command(annotations)
-    spec = build_head_spec(cluster, settings, overwritten=overwritten)
+    keep_command = overwrites_command(annotations)
+    spec = build_head_spec(cluster, settings, keep_command=keep_command)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
@@ -82,7 +82,7 @@ def head_params(cluster: RayCluster) -> dict[str, str]:
     return {**completed, **fault_tolerance.redis_params(cluster)}
 
 
-def build_head_spec(cluster: RayCluster, settings: Settings, *, overwritten: bool) -> Json:
+def build_head_spec(cluster: RayCluster, settings: Settings, *, keep_command: bool) -> Json:
     node = Node(cluster, settings, head=True)
     params = head_params(cluster)
     spec: Json = copy_json(cluster.spec.head_group_spec.template.get("spec") or {})
@@ -91,7 +91,7 @@ def build_head_spec(cluster: RayCluster, settings: Settings, *, overwritten: boo
         _add_autoscaler(node, spec, container)
     fault_tolerance.add_to_head(cluster, spec, container, params)
     add_credentials(node, spec, container)
-    complete_ray_container(node, container, params, overwritten=overwritten)
+    complete_ray_container(node, container, params, keep_command=keep_command)
     add_shared_memory(spec, params)
     add_collector(cluster, settings, spec, container, head=True, fqdn=node.fqdn)
     spec["containers"] += copy_json(settings.head_sidecar_containers)

@@ -28,7 +28,7 @@ from manta.rules.traits import Creator, creator, head_fqdn, head_port, tls
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One kind of Ray node of one cluster: the head, or a worker group."""
+    """What the containers of a cluster's head, or of its workers, are built from."""
 
     cluster: RayCluster
     settings: Settings
@@ -36,25 +36,28 @@ class Node:
 
     @property
     def fqdn(self) -> str:
+        """The DNS name of the head Service."""
         return head_fqdn(self.cluster, self.settings.cluster_domain)
 
     @property
     def port(self) -> str:
+        """The port of the GCS."""
         return head_port(self.cluster.spec)
 
     @property
     def creator(self) -> Creator:
+        """The kind of object that the cluster was created for."""
         return creator(self.cluster.metadata)
 
 
 def complete_ray_container(
-    node: Node, container: Json, params: Params, *, overwritten: bool
+    node: Node, container: Json, params: Params, *, keep_command: bool
 ) -> None:
-    """Complete the first container of a Ray Pod. `overwritten`: the user's command stays."""
+    """Complete the first container of a Ray Pod. `keep_command`: do not wrap the user's command in `ray start`."""
     command = render(with_container_resources(params, container), head=node.head)
     add_missing_env(container, node.settings.default_container_envs)
     _add_environment(node, container, command)
-    if not overwritten and not _starts_ray_itself(container):
+    if not keep_command and not _starts_ray_itself(container):
         _wrap_command(node, container, command)
     _add_metrics_port(container)
     if node.settings.inject_probes:
@@ -68,7 +71,8 @@ def complete_ray_container(
 
 
 def add_credentials(node: Node, spec: Json, container: Json) -> None:
-    """Add credentials to the Ray container and to any `wait-gcs-ready`, the user's own too."""
+    """Add tokens and certificates to the Ray container and to the init containers `wait-gcs-ready`, even if the
+    user wrote them."""
     inits = spec.get("initContainers") or ()
     waits = [one for one in inits if one.get("name") == names.CONTAINER_WAIT_GCS]
     for one in (container, *waits):

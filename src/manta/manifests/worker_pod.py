@@ -82,7 +82,7 @@ def group_pod_builder(
         cluster, group.template, settings, name="", labels=labels, annotations=annotations
     )
     prefix = pod_name_prefix(f"{cluster.metadata.name}-{group.group_name}", names.NODE_WORKER)
-    spec = build_worker_spec(cluster, group, settings, overwritten=overwrites_command(annotations))
+    spec = build_worker_spec(cluster, group, settings, keep_command=overwrites_command(annotations))
     return WorkerPodBuilder(prefix, meta, spec)
 
 
@@ -95,7 +95,7 @@ def worker_params(node: Node, group: WorkerGroupSpec) -> dict[str, str]:
 
 
 def build_worker_spec(
-    cluster: RayCluster, group: WorkerGroupSpec, settings: Settings, *, overwritten: bool
+    cluster: RayCluster, group: WorkerGroupSpec, settings: Settings, *, keep_command: bool
 ) -> Json:
     node = Node(cluster, settings, head=False)
     params = worker_params(node, group)
@@ -107,7 +107,7 @@ def build_worker_spec(
         spec["restartPolicy"] = "Never"
     fault_tolerance.add_to_worker(cluster, container)
     add_credentials(node, spec, container)
-    complete_ray_container(node, container, params, overwritten=overwritten)
+    complete_ray_container(node, container, params, keep_command=keep_command)
     add_drain(cluster, spec, container)
     add_shared_memory(spec, params)
     add_collector(cluster, settings, spec, container, head=False, fqdn=node.fqdn)

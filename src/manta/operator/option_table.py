@@ -27,7 +27,7 @@ class Flag:
     """A flag, and the key of the configuration file that sets the same."""
 
     name: str
-    """Without dashes in front."""
+    """Without the leading dashes."""
     type: type
     default: Any
     about: str
@@ -41,8 +41,8 @@ class Flag:
     """From the flag's value to that of the field. Raises ValueError."""
     choices: tuple[str, ...] = ()
     minimum: int | None = None
-    beside_config: bool = False
-    """The flag counts even if a configuration file is given."""
+    with_config_file: bool = False
+    """The flag has an effect even if a configuration file is given."""
     chart: str = ""
     """The template expression of its value in the Helm chart; empty: the chart does not set it."""
     installed: Any = None
@@ -154,7 +154,7 @@ FLAGS: Final = (
         "logFileEncoder",
         option="file_encoder",
         choices=ENCODERS,
-        beside_config=True,
+        with_config_file=True,
     ),
     Flag(
         "log-stdout-encoder",
@@ -164,7 +164,7 @@ FLAGS: Final = (
         "logStdoutEncoder",
         option="stdout_encoder",
         choices=ENCODERS,
-        beside_config=True,
+        with_config_file=True,
     ),
     Flag(
         "record",
@@ -173,7 +173,7 @@ FLAGS: Final = (
         "keep the last reconciles in this folder, without secrets, for `manta replay`; empty: do not",
         "record",
         option="record",
-        beside_config=True,
+        with_config_file=True,
     ),
     Flag(
         "record-mib",
@@ -183,7 +183,7 @@ FLAGS: Final = (
         "recordMiB",
         option="record_mib",
         minimum=1,
-        beside_config=True,
+        with_config_file=True,
     ),
     Flag(
         "enable-batch-scheduler",
@@ -325,12 +325,12 @@ class Variable:
     setting: str
     about: str
     minimum: int = 1
-    """Of a number of seconds."""
+    """Smallest value of a variable in seconds."""
     parse: Callable[[str], Any] | None = None
     """For other types than bool, str and timedelta. Raises ValueError."""
 
     def value(self, text: str, default: Any) -> Any:
-        """`text` by the type of the default. As in KubeRay, a bool changes only by its opposite.
+        """`text` by the type of the default. As in KubeRay, only the opposite of its default changes a bool.
 
         Raises ValueError for text that cannot be parsed.
         """

@@ -139,7 +139,7 @@ def _values(given: Mapping[str, Any], configuration: Configuration | None) -> di
     values: dict[str, Any] = {}
     for flag in FLAGS:
         value = given[flag.name]
-        if configuration is not None and not flag.beside_config:
+        if configuration is not None and not flag.with_config_file:
             value = configuration.flags.get(flag.name)
         values[flag.name] = _converted(flag, flag.default if value is None else value)
     return values
@@ -155,7 +155,7 @@ def _converted(flag: Flag, value: Any) -> Any:
 
 
 def _ignored(given: Mapping[str, Any], configuration: Configuration | None) -> Iterator[str]:
-    replaced = (one.name for one in FLAGS if not one.beside_config)
+    replaced = (one.name for one in FLAGS if not one.with_config_file)
     unused = [f"--{name}" for name in replaced if given[name] is not None]
     if configuration is not None and unused:
         yield f"{', '.join(unused)}: ignored, because --config is given"

@@ -26,8 +26,8 @@ def policies(policy: str | None, by: str) -> list[str | None]:
     )
     [workers] = cluster.spec.worker_group_specs
     made = (
-        build_head_spec(cluster, Settings(), overwritten=False),
-        build_worker_spec(cluster, workers, Settings(), overwritten=False),
+        build_head_spec(cluster, Settings(), keep_command=False),
+        build_worker_spec(cluster, workers, Settings(), keep_command=False),
     )
     return [one.get("restartPolicy") for one in made]
 

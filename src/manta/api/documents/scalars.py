@@ -107,6 +107,7 @@ def _number(text: str) -> Any:
     if _SIGNED_BINARY.fullmatch(digits):  # go-yaml also reads `0b-101`
         sign, ones = digits[2], digits[3:]
         return -int(ones, 2) if sign == "-" else int(ones, 2)
+    # Go takes an underscore only between digits, and go-yaml keeps those of a text that begins with a dot.
     if _FLOAT.fullmatch(digits) and text[:2] != "._":
         value = float(digits)
         if math.isfinite(value):

@@ -16,6 +16,7 @@ from typing import Any, Final
 import argcomplete
 import argcomplete.finders
 
+from manta.api.ray.names import LABEL_IS_RAY_NODE
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_CRON_JOBS, RAY_JOBS, RAY_SERVICES
 from manta.api.resources import PODS
 from manta.cli.plugin.main import build_parser, verb_of
@@ -47,7 +48,7 @@ async def _groups(client: Client, args: argparse.Namespace, _: str) -> list[str]
 
 
 async def _nodes(client: Client, args: argparse.Namespace, _: str) -> list[str]:
-    found = await client.list(PODS, namespace_of(args), labels="ray.io/is-ray-node=yes")
+    found = await client.list(PODS, namespace_of(args), labels=f"{LABEL_IS_RAY_NODE}=yes")
     return [one["metadata"]["name"] for one in found.items]
 
 

@@ -16,8 +16,8 @@ from manta.reconcile.plan import Plan, do
 from manta.reconcile.step import Step
 
 MAX_DELETION_WAIT = timedelta(minutes=10)
-"""A cluster that cannot end holds its RayService no longer than this: twice the time that it may take
-to clean up Redis. The garbage collector deletes the cluster later."""
+"""After this time the finalizer is removed even if a cluster still exists; the garbage collector deletes
+the cluster later. It is twice the time limit of the cleanup of Redis."""
 
 
 def initialize(snapshot: ServiceSnapshot) -> Plan:

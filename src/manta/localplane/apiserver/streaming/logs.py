@@ -18,7 +18,7 @@ from manta.localplane.apiserver.streaming.targets import choose_container, find_
 
 _INT64 = 2**63 - 1
 _MAX_SECONDS = 10**9
-"""No log is older; larger values of `sinceSeconds` are cut."""
+"""Larger values of `sinceSeconds` are lowered to this: no log is older."""
 
 
 async def read_logs(core: Core, node: Callable[[], NodeConnector], call: Call) -> HttpResponse:
@@ -28,7 +28,7 @@ async def read_logs(core: Core, node: Callable[[], NodeConnector], call: Call) -
     container = choose_container(pod, request.param("container"))
     options = _log_options(request)
     if not (pod.get("spec") or {}).get("nodeName"):
-        return HttpResponse(204, b"", content_type="text/plain")
+        return HttpResponse(204, b"", content_type="text/plain")  # not scheduled: as kube-apiserver
     try:
         lines = await node().logs(route.namespace, route.name, container, options)
     except ContainerUnavailable as error:
@@ -71,6 +71,7 @@ def _count(request: HttpRequest, name: str) -> int | None:
 
 
 async def _limited(lines: AsyncIterator[bytes], limit: int | None) -> AsyncIterator[bytes]:
+    """At most `limit` bytes. Closes `lines` also when the client goes before their end."""
     left = limit
     closing = getattr(lines, "aclose", None)
     try:
@@ -84,5 +85,5 @@ async def _limited(lines: AsyncIterator[bytes], limit: int | None) -> AsyncItera
                 return
     finally:
         if closing is not None:
-            with contextlib.suppress(RuntimeError):
+            with contextlib.suppress(RuntimeError):  # the generator is running: it ends by itself
                 await closing()

@@ -46,11 +46,11 @@ class GpuHealth:
 @dataclass(frozen=True, slots=True)
 class Vendor:
     variables: tuple[str, ...] = ()
-    """They list the GPUs that a program may use."""
+    """Environment variables that list the GPUs that a program may use."""
     without: Mapping[str, str] = field(default_factory=dict)
-    """The variables of a container that was given none."""
+    """Environment variables of a container without a GPU of this vendor."""
     families: tuple[str, ...] = ()
-    """How the names of its device nodes below /dev begin."""
+    """Prefixes of the names of its device nodes below /dev."""
     shared: tuple[str, ...] = ()
     """Device nodes that each container with a GPU needs."""
 
@@ -71,10 +71,10 @@ VENDORS: Final[Mapping[str, Vendor]] = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceNodes:
-    """The device nodes of accelerators that a container sees. Pure text: names below /dev."""
+    """Which device nodes of GPUs a container sees, by their names below /dev."""
 
     families: tuple[str, ...] = ()
-    """Of the names that begin so, only those in `given` are shown."""
+    """Prefixes of the names that are hidden unless they are in `given`."""
     given: tuple[str, ...] = ()
 
 
@@ -87,7 +87,11 @@ def device_nodes(given: Sequence[Gpu], found: Iterable[Gpu]) -> DeviceNodes:
 
 
 def variables(given: Sequence[Gpu], found: Iterable[Gpu], *, isolated: bool) -> dict[str, str]:
-    """Where device nodes cannot be hidden, only empty variables keep a program from using all GPUs."""
+    """The environment variables of a container with the GPUs `given`; `found` are all GPUs of the machine.
+
+    `isolated`: the container does not see the device nodes of other GPUs. Otherwise only variables that are
+    empty keep a program from using all GPUs.
+    """
     env: dict[str, str] = {}
     for resource in sorted({gpu.resource for gpu in found}):
         vendor = VENDORS[resource]
