@@ -10,7 +10,16 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import EVENTS, INGRESSES, JOBS, PODS, ROLES, SECRETS, SERVICES
+from manta.api.resources import (
+    EVENTS,
+    INGRESSES,
+    JOBS,
+    PODS,
+    RESOURCE_QUOTAS,
+    ROLES,
+    SECRETS,
+    SERVICES,
+)
 from manta.controllers.raycluster import controller
 from manta.controllers.raycluster.plan import plan
 from manta.rules.settings import FeatureGates, Settings
@@ -264,6 +273,28 @@ async def test_c25_a_quota_is_reported_and_lifted() -> None:
         assert condition(found, "ReplicaFailure") is None
         assert condition(found, "Blocked") is None
         assert op.pod_creates() == 2
+
+
+@virtually
+async def test_a_quota_that_stays_full_is_not_written_again_and_again() -> None:
+    """The server names the Pod that it refuses, and that is another one at each attempt."""
+    async with operated() as op:
+        full = {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "team"},
+            "spec": {"hard": {"pods": "2"}},
+        }
+        await op.client.create(RESOURCE_QUOTAS, NAMESPACE, full)
+        await asyncio.sleep(5)
+        await op.create(groups=[group(replicas=2)])
+        await asyncio.sleep(60)
+        before = len(op.writes("/status"))
+        await asyncio.sleep(600)
+        assert len(op.writes("/status")) == before
+        failure = condition(await op.read(), "ReplicaFailure")
+        assert failure is not None
+        assert "exceeded quota: team" in failure.message
 
 
 @virtually

@@ -15,6 +15,8 @@ SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' alphabet for generated names: no vowels and no look-alikes, so no suffix spells a word."""
 SUFFIX_LENGTH: Final = 5
 
+_suffix = re.compile(rf"-[{SUFFIX_ALPHABET}]{{{SUFFIX_LENGTH}}}(?![-a-z0-9])")
+
 _LABEL_1123 = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -99,6 +101,11 @@ def qualified_name_errors(text: str) -> tuple[str, ...]:
     if not _qualified.fullmatch(name):
         errors.append(f"name part {words}")
     return tuple(errors)
+
+
+def without_suffixes(text: str) -> str:
+    """The text without the random ends of generated names: equal for equal sentences about other objects."""
+    return _suffix.sub("-", text)
 
 
 def is_dns1035_label(text: str) -> bool:

@@ -10,6 +10,7 @@ from manta.api.names import (
     is_dns1035_label,
     label_value_errors,
     qualified_name_errors,
+    without_suffixes,
 )
 
 
@@ -95,3 +96,12 @@ def test_a_refusal_is_worded_as_the_api_server_words_it() -> None:
 def test_every_fault_of_a_name_is_reported() -> None:
     assert len(dns1123_subdomain_errors("A" * 300)) == 2
     assert len(qualified_name_errors("/")) == 3
+
+
+def test_sentences_about_generated_names_are_compared_without_their_random_ends() -> None:
+    text = 'cannot create Pod ns/demo-gpu-worker-{}: pods "demo-gpu-worker-{}" is forbidden: used: pods=4'
+    assert without_suffixes(text.format("x7k2p", "x7k2p")) == without_suffixes(
+        text.format("bcdf5", "bcdf5")
+    )
+    assert without_suffixes("pods=4") != without_suffixes("pods=5")
+    assert without_suffixes("demo-group-worker") == "demo-group-worker"

@@ -12,6 +12,7 @@ from typing import Final
 from manta.api.conditions import Blockage, find
 from manta.api.core import Pod
 from manta.api.meta import Condition
+from manta.api.names import without_suffixes
 from manta.api.ray.cluster import ClusterConditionType
 from manta.api.times import parse_time
 from manta.api.well_known import TAINT_OUT_OF_SERVICE
@@ -45,16 +46,28 @@ def blocked_condition(
         return _condition(
             Blockage(invalid_reason(snapshot.violations), sentence(snapshot.violations))
         )
-    problem = _rejected_action(outcome.failure) or _obstacle(snapshot) or _blocked_pods(snapshot)
+    known = find(snapshot.cluster.status.conditions, ClusterConditionType.BLOCKED)
+    rejected = _rejected_action(outcome.failure)
+    if rejected is not None:
+        return same_failure(known, _condition(rejected))
+    problem = _obstacle(snapshot) or _blocked_pods(snapshot)
     if problem is not None:
         return _condition(problem)
-    known = find(snapshot.cluster.status.conditions, ClusterConditionType.BLOCKED)
     if known is None or known.reason.startswith("Invalid") or snapshot.cluster.spec.suspend:
         return None
     is_over = (pods_ready or _has_surplus(snapshot)) and (
         known.reason != POD_FAILED or is_stable(snapshot)
     )
     return None if is_over else known
+
+
+def same_failure(known: Condition | None, wanted: Condition) -> Condition:
+    """The known condition if the wanted one differs only in the name of a new Pod, which is another at each
+    attempt: a write for each of them would be the next attempt, without a pause."""
+    if known is None or (known.status, known.reason) != (wanted.status, wanted.reason):
+        return wanted
+    is_same = without_suffixes(known.message) == without_suffixes(wanted.message)
+    return known if is_same else wanted
 
 
 def _has_surplus(snapshot: ClusterSnapshot) -> bool:

@@ -20,7 +20,7 @@ from manta.api.ray.cluster import (
     RayClusterStatus,
 )
 from manta.api.times import format_time
-from manta.controllers.raycluster.blocked import blocked_condition
+from manta.controllers.raycluster.blocked import blocked_condition, same_failure
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import (
     all_pods_ready,
@@ -219,7 +219,7 @@ def _replica_failure(
         return conditions
     message = str(failure.error)
     wanted = Condition(type=type_, status="True", reason=reason, message=message)
-    return set_condition(conditions, wanted, snapshot.now)
+    return set_condition(conditions, same_failure(find(conditions, type_), wanted), snapshot.now)
 
 
 def _progress(snapshot: ClusterSnapshot) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from manta.api.conditions import find
+from manta.api.conditions import find, is_true
 from manta.api.ray.cluster import ClusterConditionType, RayClusterStatus
 from manta.controllers.raycluster.facts import all_pods_ready, recreates
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
@@ -25,6 +25,8 @@ PROGRESS_DELAY: Final = timedelta(seconds=2)
 FIRST_PROGRESS_DELAY: Final = timedelta(seconds=10)
 """Until all Pods have been ready for the first time."""
 
+_FAILING: Final = ClusterConditionType.REPLICA_FAILURE
+"""While an action fails its message may change at each attempt, and each write is followed by an attempt."""
 _ALWAYS_IMPORTANT = (
     ClusterConditionType.PROVISIONED,
     ClusterConditionType.SUSPENDING,
@@ -51,7 +53,7 @@ def status_delay(
         )
     if not _somebody_wrote_bounds(snapshot, old, new) and (
         old.last_update_time is None
-        or all_pods_ready(snapshot)
+        or (all_pods_ready(snapshot) and not is_true(new.conditions, _FAILING))
         or _is_important(snapshot, old, new)
     ):
         return timedelta(0)
