@@ -14,7 +14,7 @@ from manta.api.meta import ObjectMeta
 from manta.api.networking import NetworkPolicy
 from manta.api.quantity import Quantity
 from manta.api.ray import names
-from manta.api.ray.cluster import ClusterUpgradeType, RayCluster
+from manta.api.ray.cluster import ClusterConditionType, ClusterUpgradeType, RayCluster
 from manta.api.times import parse_time
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.certificates import certificate_name
@@ -90,6 +90,16 @@ def lost_because(snapshot: ClusterSnapshot, pod: Pod) -> str:
     if not pod.spec.node_name:
         return "it never had a Node"
     return snapshot.lost_nodes.get(pod.spec.node_name, "")
+
+
+# ── the head ─────────────────────────────────────────────────────────────────────────────
+
+
+def allows_no_next_head(snapshot: ClusterSnapshot) -> bool:
+    """Whether no head may be created after the one that the cluster has, or had: the user said so."""
+    text = snapshot.cluster.metadata.annotations.get(names.ANNOTATION_DISABLE_HEAD_RESTART)
+    had_one = snapshot.submits_beside_head and bool(snapshot.cluster.status.head.pod_name)
+    return text == "true" and (snapshot.condition(ClusterConditionType.PROVISIONED) or had_one)
 
 
 # ── worker groups ────────────────────────────────────────────────────────────────────────

@@ -81,3 +81,19 @@ def test_a_head_that_is_only_unready_still_waits_for_consent() -> None:
     annotate(scenario, **{names.ANNOTATION_ROLLING_UPDATE_HEAD: "allow"})
     roll(scenario)
     assert head_image(scenario) == NEXT
+
+
+def test_a_head_that_no_other_may_follow_is_not_replaced() -> None:
+    """Its deletion would leave the cluster without a head for good."""
+    scenario = a_rollout(gcsFaultToleranceOptions=REDIS)
+    annotate(scenario, **{names.ANNOTATION_DISABLE_HEAD_RESTART: "true"})
+    edit(scenario, workers(image=NEXT), head=head(NEXT), gcsFaultToleranceOptions=REDIS)
+    roll(scenario)
+    assert images(scenario) == [NEXT] * 3
+    assert "delete head" not in steps(scenario)
+    status, reason, message = condition(scenario)
+    assert (status, reason) == ("True", "AwaitsConsent")
+    assert f"remove the annotation {names.ANNOTATION_DISABLE_HEAD_RESTART}" in message
+    annotate(scenario, **{names.ANNOTATION_DISABLE_HEAD_RESTART: "false"})
+    roll(scenario)
+    assert head_image(scenario) == NEXT

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from manta.api.core import Pod
 from manta.api.ray import names
-from manta.api.ray.cluster import ClusterConditionType
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import (
+    allows_no_next_head,
     cluster_of_new_pods,
     lost_because,
     revision_of_new_pods,
@@ -136,11 +136,7 @@ def _replace_if_failed(snapshot: ClusterSnapshot, pod: Pod) -> Plan:
 
 
 def _create(snapshot: ClusterSnapshot) -> Plan:
-    annotations = snapshot.cluster.metadata.annotations
-    had_one = snapshot.submits_beside_head and snapshot.cluster.status.head.pod_name
-    if (snapshot.condition(ClusterConditionType.PROVISIONED) or had_one) and annotations.get(
-        names.ANNOTATION_DISABLE_HEAD_RESTART
-    ) == "true":
+    if allows_no_next_head(snapshot):
         # A RayJob in SidecarMode ends with its head: a new head would run the job a second time.
         return Plan(wait=Wait("the head is gone and must not be restarted"))
     cluster = cluster_of_new_pods(snapshot)

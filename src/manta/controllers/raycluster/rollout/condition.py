@@ -68,13 +68,20 @@ def _waits(rollout: Rollout) -> Blockage | None:
             "ProgressDeadlineExceeded", f"{_replaced(rollout)}; {stalled_because(rollout)}"
         )
     if rollout.head_awaits_consent:
-        why = (
-            "all workers are replaced. The head is of an earlier revision and has no GCS fault tolerance:"
-            " replacing it loses all tasks, actors and objects. To allow it, annotate the RayCluster"
-            f" {names.ANNOTATION_ROLLING_UPDATE_HEAD}={names.ROLLING_UPDATE_HEAD_ALLOWED}"
-        )
+        why = f"all workers are replaced. The head is of an earlier revision and {_consent(rollout)}"
         return Blockage("AwaitsConsent", why)
     return None
+
+
+def _consent(rollout: Rollout) -> str:
+    """Why the head stays, and what allows to replace it."""
+    if rollout.head_is_the_last:
+        note = names.ANNOTATION_DISABLE_HEAD_RESTART
+        return f"no other may follow it: to replace it, remove the annotation {note}"
+    return (
+        "has no GCS fault tolerance: replacing it loses all tasks, actors and objects. To allow it, annotate"
+        f" the RayCluster {names.ANNOTATION_ROLLING_UPDATE_HEAD}={names.ROLLING_UPDATE_HEAD_ALLOWED}"
+    )
 
 
 def stalled_because(rollout: Rollout) -> str:

@@ -10,7 +10,7 @@ from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RollingUpdateOptions
 from manta.api.times import format_time, parse_optional_time
-from manta.controllers.raycluster.facts import still_counts
+from manta.controllers.raycluster.facts import allows_no_next_head, still_counts
 from manta.controllers.raycluster.rollout.outdated import outdated_pods
 from manta.controllers.raycluster.rollout.progress import Progress, recorded_progress
 from manta.controllers.raycluster.rollout.revisions import Revisions, revisions_of, was_complete
@@ -39,6 +39,8 @@ class Rollout:
     keeps_state: bool
     """The GCS has its tables outside the head."""
     has_consent: bool
+    head_is_the_last: bool
+    """No head may follow it, so that it is never replaced."""
     progress: Progress
     """As of this snapshot."""
     stalls_in: timedelta | None
@@ -77,13 +79,15 @@ class Rollout:
         and is not ready may hold state."""
         if self.head is None or not self.head_is_outdated or is_ready(self.head):
             return False
+        if self.head_is_the_last:
+            return False
         return self.keeps_state or self.has_consent or not runs_ray(self.head)
 
     @property
     def head_awaits_consent(self) -> bool:
         workers_done = self.turn is None
         may_go = self.keeps_state or self.has_consent or self.head_is_broken
-        return self.head_is_outdated and workers_done and not may_go
+        return self.head_is_outdated and workers_done and (self.head_is_the_last or not may_go)
 
     @property
     def is_complete(self) -> bool:
@@ -128,6 +132,7 @@ def rollout_of(snapshot: ClusterSnapshot) -> Rollout | None:
         head_is_outdated=head is not None and head.metadata.name in outdated,
         keeps_state=storage_backend(cluster) is not StorageBackend.NONE,
         has_consent=consent == names.ROLLING_UPDATE_HEAD_ALLOWED,
+        head_is_the_last=allows_no_next_head(snapshot),
         progress=progress,
         stalls_in=_stalls_in(snapshot, options, revisions, progress, groups, outdated),
         next_available=_next_available(snapshot, options),
