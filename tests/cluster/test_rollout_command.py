@@ -11,6 +11,8 @@ import pytest
 from manta.api.meta import Key
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.resources import PODS as POD_RESOURCE
+from manta.api.resources import RESOURCE_QUOTAS
 from manta.api.usage import UsageError
 from manta.cli.output.plan_report import describe
 from manta.cli.rollout import follow, printed
@@ -164,6 +166,36 @@ def test_resume_tries_a_revision_again_that_was_given_up() -> None:
             assert await images(op) == {"rayproject/ray:2.60.0"}
             patient = {"progressDeadlineSeconds": 600}
             await op.patch({"spec": {"upgradeStrategy": {"rollingUpdate": patient}}})
+            said = await set_paused(op.client, KEY, paused=False)
+            assert said == "raycluster/demo tries revision 2 again"
+            await op.until(lambda one: _reason(one) == "Complete", seconds=900)
+            assert await images(op) == {NEXT}
+
+    story()
+
+
+def test_resume_goes_on_with_an_update_that_stopped_at_its_deadline() -> None:
+    """A quota that had room only after the deadline: nothing is left that could become ready by itself."""
+    strategy = rolling(progressDeadlineSeconds=60)
+
+    @virtually
+    async def story() -> None:
+        async with operated(script=PODS) as op:
+            await create(op, upgradeStrategy=strategy)
+            pods = await op.client.list(POD_RESOURCE, NAMESPACE)
+            full = {"spec": {"hard": {"pods": str(len(pods.items))}}}
+            quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+            await op.client.create(RESOURCE_QUOTAS, NAMESPACE, quota | full)
+            await asyncio.sleep(5)
+            await edit(op, workers(image=NEXT), upgradeStrategy=strategy)
+            assert await follow(op.client, KEY, 600) == 1
+            await op.client.delete(RESOURCE_QUOTAS, Key(NAMESPACE, "q"))
+            await asyncio.sleep(600)
+            assert await images(op) == {"rayproject/ray:2.60.0"}
+            stopped = condition(await op.read(), "RollingUpdate")
+            assert "no progress for 60 s in group workers: " in stopped.message
+            assert "exceeded quota: q" in stopped.message
+            assert "manta rollout resume" in stopped.message
             said = await set_paused(op.client, KEY, paused=False)
             assert said == "raycluster/demo tries revision 2 again"
             await op.until(lambda one: _reason(one) == "Complete", seconds=900)

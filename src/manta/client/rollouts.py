@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from manta.api.conditions import find
 from manta.api.meta import Key
 from manta.api.ray import names
-from manta.api.ray.cluster import RayCluster
+from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import CONTROLLER_REVISIONS
 from manta.api.revisions import ControllerRevision
@@ -128,7 +129,8 @@ def _choose(
 
 
 async def set_paused(client: Client, key: Key, *, paused: bool) -> str:
-    """Pause or resume. Resuming a revision that was given up tries it once more. Says what was done."""
+    """Pause or resume. Resuming a revision that was given up, or that stopped, tries it once more. Says what was
+    done."""
     cluster = await _rolling(client, key)
     options = rolling_update(cluster)
     document, name = await client.get(RAY_CLUSTERS, key), f"raycluster/{key.name}"
@@ -140,11 +142,18 @@ async def set_paused(client: Client, key: Key, *, paused: bool) -> str:
         return f"{name} is already paused"
     revisions = await _recorded(client, cluster)
     newest = revisions[-1] if revisions else None
-    if newest is None or names.ANNOTATION_ROLLOUT_FAILED not in newest.metadata.annotations:
+    if newest is None or not _has_ended(cluster, newest):
         return f"{name} is not paused"
     note = {names.ANNOTATION_ROLLING_UPDATE_RETRY: str(newest.revision)}
     await client.patch(RAY_CLUSTERS, key, {"metadata": {"annotations": note}})
     return f"{name} tries revision {newest.revision} again"
+
+
+def _has_ended(cluster: RayCluster, newest: ControllerRevision) -> bool:
+    """Whether its rolling update was given up, or stopped at the deadline."""
+    found = find(cluster.status.conditions, ClusterConditionType.ROLLING_UPDATE)
+    has_stopped = found is not None and found.reason == "ProgressDeadlineExceeded"
+    return has_stopped or names.ANNOTATION_ROLLOUT_FAILED in newest.metadata.annotations
 
 
 def _pause(document: Document, cluster: RayCluster, *, paused: bool) -> list[Document]:

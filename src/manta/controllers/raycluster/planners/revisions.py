@@ -56,10 +56,13 @@ def plan_revision(snapshot: ClusterSnapshot) -> Plan:
 
 
 def _retry(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:
-    """Try a revision again that was given up. It gets a new number, so that one request is one attempt."""
+    """Try a revision again that was given up, or that stopped at the deadline. It gets a new number, so that one
+    request is one attempt."""
     latest = rollout.revisions.latest
     asked = snapshot.cluster.metadata.annotations.get(names.ANNOTATION_ROLLING_UPDATE_RETRY)
-    if latest is None or not failure(latest) or asked != str(latest.revision):
+    if latest is None or asked != str(latest.revision):
+        return NOTHING
+    if not failure(latest) and not rollout.is_stalled:
         return NOTHING
     why = "the user asked to try it again"
     return do(_renumber(latest, latest.revision + 1, why), wait=Wait(why))
@@ -174,7 +177,7 @@ def _give_up(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:
     latest, good = rollout.revisions.latest, last_good(rollout.revisions.ordered)
     if latest is None or good is None:
         return NOTHING
-    why = stalled_because(rollout)
+    why = stalled_because(snapshot, rollout)
     note = {
         names.ANNOTATION_ROLLOUT_FAILED: f"{format_time(snapshot.now)}: {why}"[:1000],
         names.ANNOTATION_ROLLOUT_PROGRESS: None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from manta.api.conditions import Blockage
+from manta.api.conditions import Blockage, find
 from manta.api.core import Pod
 from manta.api.meta import Condition
 from manta.api.ray import names
@@ -17,6 +17,7 @@ from manta.rules.pod_health import blockage, is_ready, is_terminating
 from manta.rules.rolling_update import progress_deadline
 
 _NAMED = 2
+_CURE = "Edit the spec, or try again with: manta rollout resume"
 
 
 def rollout_condition(snapshot: ClusterSnapshot) -> Condition | None:
@@ -30,7 +31,7 @@ def rollout_condition(snapshot: ClusterSnapshot) -> Condition | None:
         return _condition("False", Blockage("Suspended", "no Pod is replaced: it is suspended"))
     if rollout is None or rollout.is_being_recorded:
         return None
-    waits = _waits(rollout)
+    waits = _waits(snapshot, rollout)
     if waits is not None:
         return _condition("True", waits)
     if rollout.is_complete or not rollout.has_begun:
@@ -50,12 +51,11 @@ def _rest(rollout: Rollout) -> Blockage:
         return Blockage("Starting", f"the Pods of revision {number} are created")
     if latest is not None and rollout.revisions.is_rolling_back:
         why = f"revision {latest.revision} was given up ({failure(latest)})"
-        cure = "Edit the spec, or try again with: manta rollout resume"
-        return Blockage("RolledBack", f"{why}; all Pods are of revision {number}. {cure}")
+        return Blockage("RolledBack", f"{why}; all Pods are of revision {number}. {_CURE}")
     return Blockage("Complete", f"all Pods are of revision {number}")
 
 
-def _waits(rollout: Rollout) -> Blockage | None:
+def _waits(snapshot: ClusterSnapshot, rollout: Rollout) -> Blockage | None:
     """What keeps it from replacing Pods until somebody acts."""
     if rollout.revisions.hold is not None:
         return rollout.revisions.hold
@@ -64,9 +64,7 @@ def _waits(rollout: Rollout) -> Blockage | None:
     if rollout.options.paused:
         return Blockage("Paused", f"{_replaced(rollout)}; paused: resume with manta rollout resume")
     if rollout.is_stalled:
-        return Blockage(
-            "ProgressDeadlineExceeded", f"{_replaced(rollout)}; {stalled_because(rollout)}"
-        )
+        return _stalled(snapshot, rollout)
     if rollout.head_awaits_consent:
         why = f"all workers are replaced. The head is of an earlier revision and {_consent(rollout)}"
         return Blockage("AwaitsConsent", why)
@@ -84,19 +82,41 @@ def _consent(rollout: Rollout) -> str:
     )
 
 
-def stalled_because(rollout: Rollout) -> str:
+def _stalled(snapshot: ClusterSnapshot, rollout: Rollout) -> Blockage:
+    known = find(snapshot.cluster.status.conditions, ClusterConditionType.ROLLING_UPDATE)
+    reason = "ProgressDeadlineExceeded"
+    if known is not None and known.reason == reason and not _problem(snapshot, rollout):
+        return Blockage(reason, known.message)  # what failed then is not tried now
+    why = f"{_replaced(rollout)}; {stalled_because(snapshot, rollout)}"
+    return Blockage(reason, f"{why}. {_CURE}")
+
+
+def stalled_because(snapshot: ClusterSnapshot, rollout: Rollout) -> str:
     """Why it stops: the head or the group that does not become ready, and the first problem of its Pods."""
     seconds = int(progress_deadline(rollout.options).total_seconds())
-    head, group = rollout.head, rollout.turn
-    is_head = head is not None and not is_ready(head)
-    where = f" in group {group.name}" if group and not is_head else ""
-    workers = [pod for one in (group.updated if group else ()) for pod in one.pods]
-    pods = [head] if head is not None and is_head else workers
-    problems = [found.message for pod in pods if (found := blockage(pod))]
-    waiting = [pod.metadata.name for pod in pods if not is_ready(pod)]
-    word = "head" if is_head else "worker"
-    what = problems[0] if problems else f"{word} {waiting[0]} is not ready" if waiting else ""
+    where = f" in group {rollout.turn.name}" if rollout.turn and not _awaited_head(rollout) else ""
+    what = _problem(snapshot, rollout)
     return f"no progress for {seconds} s{where}{f': {what}' if what else ''}"
+
+
+def _awaited_head(rollout: Rollout) -> Pod | None:
+    head = rollout.head
+    return head if head is not None and not is_ready(head) else None
+
+
+def _problem(snapshot: ClusterSnapshot, rollout: Rollout) -> str:
+    """The first problem of the head or the group that does not become ready, or why it gets no Pods."""
+    head, group = _awaited_head(rollout), rollout.turn
+    pods = [head] if head else [pod for one in (group.updated if group else ()) for pod in one.pods]
+    for pod in pods:
+        if found := blockage(pod):
+            return found.message
+    waiting = [pod.metadata.name for pod in pods if not is_ready(pod)]
+    if waiting:
+        return f"{'head' if head else 'worker'} {waiting[0]} is not ready"
+    conditions = snapshot.cluster.status.conditions
+    failed = find(conditions, ClusterConditionType.REPLICA_FAILURE)
+    return failed.message if failed is not None else ""
 
 
 def _replaced(rollout: Rollout) -> str:
