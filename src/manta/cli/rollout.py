@@ -63,7 +63,11 @@ def add_parser(subparsers: Any) -> None:
         "--to-revision", type=int, default=0, metavar="N", help="0 (default): the one before"
     )
     _action(actions, "pause", "replace no more Pods")
-    _action(actions, "resume", "go on after a pause, or try a revision again that stopped or was given up")
+    _action(
+        actions,
+        "resume",
+        "go on after a pause, or try a revision again that stopped or was given up",
+    )
 
 
 def _action(actions: Any, name: str, about: str) -> argparse.ArgumentParser:

@@ -7,12 +7,12 @@ from datetime import timedelta
 import msgspec
 
 from manta.api.ray import names
-from manta.api.resources import PODS
+from manta.api.resources import CONTROLLER_REVISIONS, PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.plan import plan
 from manta.reconcile.actions import Delete
 from support.raycluster import container, group, template
-from support.raycluster_scenario import set_running
+from support.raycluster_scenario import Scenario, set_running
 from support.rollout import (
     BAD,
     NEXT,
@@ -400,3 +400,56 @@ def test_the_deadline_does_not_run_while_the_cluster_is_suspended() -> None:
     roll(scenario)
     assert condition(scenario) == ("False", "Complete", "all Pods are of revision 2")
     assert images(scenario) == [NEXT] * 3
+
+
+def a_cluster_again(scenario: Scenario, *kinds: str) -> None:
+    """The RayCluster was deleted and created again. Objects of these kinds are still there."""
+    for one in list(scenario.of("Pod")):
+        del scenario.objects[PODS, one["metadata"]["name"]]
+    for kind in kinds:
+        for one in scenario.of(kind):
+            one["metadata"].pop("ownerReferences")
+    meta = msgspec.structs.replace(scenario.cluster.metadata, uid="c2", generation=1)
+    status = type(scenario.cluster.status)()
+    scenario.cluster = msgspec.structs.replace(scenario.cluster, metadata=meta, status=status)
+    scenario.log.clear()
+
+
+def test_a_revision_without_owner_is_adopted() -> None:
+    """kubectl delete --cascade=orphan leaves it. Its name is that of the same spec of the next cluster."""
+    scenario = a_rollout()
+    a_cluster_again(scenario, "ControllerRevision", "Service")
+    roll(scenario)
+    assert condition(scenario) == ("False", "Complete", "all Pods are of revision 1")
+    [one] = scenario.of("ControllerRevision")
+    assert [owner["uid"] for owner in one["metadata"]["ownerReferences"]] == ["c2"]
+
+
+def test_a_revision_of_an_earlier_cluster_of_the_name_is_waited_for() -> None:
+    scenario = a_rollout()
+    a_cluster_again(scenario, "Service")
+    wait = scenario.plan().wait
+    assert wait is not None
+    assert "belongs to an earlier RayCluster of this name" in wait.why
+    [one] = scenario.of("ControllerRevision")
+    del scenario.objects[CONTROLLER_REVISIONS, one["metadata"]["name"]]
+    roll(scenario)
+    assert condition(scenario) == ("False", "Complete", "all Pods are of revision 1")
+
+
+def test_a_revision_that_is_complete_after_all_is_no_longer_failed() -> None:
+    """A later rollback leads to it, and not to the one before."""
+    scenario = a_rollout(upgradeStrategy=rolling(onFailure="rollback"))
+    edit(scenario, workers(image=BAD), upgradeStrategy=rolling(onFailure="rollback"))
+    roll(scenario, rounds=400, seconds=10)
+    assert condition(scenario)[1] == "RolledBack"
+    edit(scenario, workers(image=BAD), upgradeStrategy=rolling())
+    for _ in range(60):
+        scenario.reconcile()
+        scenario.remove_deleted()
+        scenario.run_pods()  # the image is there now
+        scenario.now += timedelta(seconds=3)
+    assert condition(scenario) == ("False", "Complete", "all Pods are of revision 2")
+    edit(scenario, workers(image=BAD), upgradeStrategy=rolling(onFailure="rollback"))
+    roll(scenario)
+    assert condition(scenario) == ("False", "Complete", "all Pods are of revision 2")

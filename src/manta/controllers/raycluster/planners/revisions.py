@@ -7,6 +7,7 @@ kept in ControllerRevisions, which every API server has: a CRD without our field
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from manta.api.times import format_time
 from manta.api.well_known import ANNOTATION_CHANGE_CAUSE
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import has_another_spec, is_of_another_version
+from manta.controllers.raycluster.planners.ensure import ensure
 from manta.controllers.raycluster.rollout.condition import stalled_because
 from manta.controllers.raycluster.rollout.progress import written
 from manta.controllers.raycluster.rollout.revisions import (
@@ -51,8 +53,9 @@ def plan_revision(snapshot: ClusterSnapshot) -> Plan:
         return _retry(snapshot, rollout)
     if rollout.revisions.ordered and not snapshot.is_edited:
         return Plan(notes=(PRUNED,))
-    action = _record(snapshot, rollout)
-    return do(action, wait=Wait("the revision of this spec is recorded before any Pod changes"))
+    plan = _record(snapshot, rollout)
+    wait = Wait("the revision of this spec is recorded before any Pod changes")
+    return plan if plan.wait else replace(plan, wait=wait)
 
 
 def _retry(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:
@@ -68,7 +71,7 @@ def _retry(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:
     return do(_renumber(latest, latest.revision + 1, why), wait=Wait(why))
 
 
-def _renumber(revision: ControllerRevision, number: int, why: str) -> Patch:
+def _renumber(revision: ControllerRevision, number: int, why: str, **more: Any) -> Patch:
     meta = revision.metadata
     gone = dict.fromkeys(
         (
@@ -77,18 +80,30 @@ def _renumber(revision: ControllerRevision, number: int, why: str) -> Patch:
             names.ANNOTATION_ROLLOUT_COMPLETED,
         )
     )
-    change = {"revision": number, "metadata": {"annotations": gone}}
+    change = {"revision": number, "metadata": {"annotations": gone, **more}}
     return Patch(CONTROLLER_REVISIONS, meta.key, change, Cause.REVISION, why, uid=meta.uid)
 
 
-def _record(snapshot: ClusterSnapshot, rollout: Rollout) -> Action:
+def _record(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:
     spec, ordered = snapshot.cluster.spec, rollout.revisions.ordered
     number = ordered[-1].revision + 1 if ordered else 1
     known = next((one for one in ordered if is_same(spec_in(one.data), spec)), None)
-    if known is None:
-        manifest = _manifest(snapshot, rollout.revisions.name, number)
-        return Create(CONTROLLER_REVISIONS, manifest, Cause.REVISION)
-    return _renumber(known, number, f"the spec is that of revision {known.revision} again")
+    if known is not None:
+        why = f"the spec is that of revision {known.revision} again"
+        return do(_renumber(known, number, why))
+    manifest = _manifest(snapshot, rollout.revisions.name, number)
+    live = next((one for one in snapshot.revisions if one.metadata.name == _name(manifest)), None)
+    if live is not None and live.metadata.controller is None and is_same(spec_in(live.data), spec):
+        # The RayCluster before this one was deleted without its dependents.
+        owners = manifest["metadata"]["ownerReferences"]
+        return do(_renumber(live, number, "it had no owner", ownerReferences=owners))
+    create = Create(CONTROLLER_REVISIONS, manifest, Cause.REVISION)
+    is_foreign = live is not None and live.metadata.controller is not None
+    return ensure(snapshot, create, live if is_foreign else None)
+
+
+def _name(manifest: Mapping[str, Any]) -> Any:
+    return manifest["metadata"]["name"]
 
 
 def _manifest(snapshot: ClusterSnapshot, name: str, number: int) -> dict[str, Any]:
@@ -153,7 +168,10 @@ def _success(snapshot: ClusterSnapshot, rollout: Rollout) -> Iterator[Action]:
     if target is None or head is None or not rollout.is_complete:
         return
     if not was_complete(target):
-        note = {names.ANNOTATION_ROLLOUT_COMPLETED: format_time(snapshot.now)}
+        note: dict[str, str | None] = {
+            names.ANNOTATION_ROLLOUT_COMPLETED: format_time(snapshot.now),
+            names.ANNOTATION_ROLLOUT_FAILED: None,  # it was given up before, and had another chance
+        }
         why = f"All Pods are of revision {target.revision}"
         yield _annotate(target, note, Cause.ROLLOUT_COMPLETE, why)
     hashed = spec_hash(snapshot.cluster.spec)

@@ -66,7 +66,9 @@ def _waits(snapshot: ClusterSnapshot, rollout: Rollout) -> Blockage | None:
     if rollout.is_stalled:
         return _stalled(snapshot, rollout)
     if rollout.head_awaits_consent:
-        why = f"all workers are replaced. The head is of an earlier revision and {_consent(rollout)}"
+        why = (
+            f"all workers are replaced. The head is of an earlier revision and {_consent(rollout)}"
+        )
         return Blockage("AwaitsConsent", why)
     return None
 
