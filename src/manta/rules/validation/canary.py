@@ -16,11 +16,14 @@ from manta.api.ray.service import (
     PrometheusQuery,
     RayService,
 )
+from manta.api.ray.unknown_fields import unknown_fields
+from manta.api.usage import did_you_mean
 from manta.rules.text_cache import TextParser, read_field
 from manta.rules.validation.violation import Violation
 
 FIELD: Final = "spec.upgradeStrategy.canaryUpgradeOptions"
 MAX_STEPS: Final = 20
+MAX_SECONDS: Final = 30 * 86400
 MAX_INTERVAL: Final = 15
 """Seconds. Ray publishes its metrics every 10 s: so a broken limit is seen within 30 s."""
 MAX_WINDOW: Final = 600
@@ -43,9 +46,14 @@ def _parse(text: str) -> CanaryUpgradeOptions | Violation:
     if isinstance(value, Violation):
         return value
     try:
-        return msgspec.convert(value, CanaryUpgradeOptions)
+        options = msgspec.convert(value, CanaryUpgradeOptions)
     except msgspec.ValidationError as error:
         return Violation(_ANNOTATION, text, f"is not what {FIELD} would be: {error}")
+    for path, given, known in unknown_fields(value, CanaryUpgradeOptions):
+        # No schema checks an annotation: a step with `pause: 600` would not pause at all.
+        cure = f"is no option of a canary{did_you_mean(path.rpartition('.')[2], known)}"
+        return Violation(f"{_ANNOTATION}.{path}", given, cure)
+    return options
 
 
 _annotated: Final[TextParser[CanaryUpgradeOptions | Violation]] = TextParser(_parse)
@@ -62,8 +70,9 @@ def canary_violations(service: RayService) -> Iterator[Violation]:
         yield from _steps(options.steps)
         yield from _surge(options.max_surge)
         deadline = options.progress_deadline_seconds
-        if deadline is not None and deadline < 1:
-            yield Violation(f"{FIELD}.progressDeadlineSeconds", deadline, "must be at least 1")
+        if deadline is not None and not 1 <= deadline <= MAX_SECONDS:
+            cure = f"must be between 1 and {MAX_SECONDS} seconds"
+            yield Violation(f"{FIELD}.progressDeadlineSeconds", deadline, cure)
         if options.analysis is not None:
             yield from _analysis(options.analysis)
 
@@ -77,10 +86,9 @@ def _steps(steps: tuple[CanaryStep, ...]) -> Iterator[Violation]:
         if not 1 <= step.weight <= 99:
             cure = "must be between 1 and 99 percent; 100 follows the last step by itself"
             yield Violation(f"{field}[{at}].weight", step.weight, cure)
-        if step.pause_seconds < 0:
-            yield Violation(
-                f"{field}[{at}].pauseSeconds", step.pause_seconds, "must not be negative"
-            )
+        if not 0 <= step.pause_seconds <= MAX_SECONDS:
+            cure = f"must be between 0 and {MAX_SECONDS} seconds"
+            yield Violation(f"{field}[{at}].pauseSeconds", step.pause_seconds, cure)
     for at, (before, after) in enumerate(pairwise(steps), 1):
         if after.weight <= before.weight:
             cure = f"must be more than the weight of the step before ({before.weight})"

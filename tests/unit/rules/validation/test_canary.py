@@ -41,6 +41,19 @@ def test_an_annotation_that_cannot_be_read_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("steps: [{weight: 10, pause: 600}]", "steps[0].pause: 600: is no option of a canary"),
+        ("{steps: [{weight: 10}], maxsurge: 2}", "maxsurge: 2: is no option of a canary; did you"),
+        ("{steps: [{weight: 10}], analysis: {errors: 2}}", "analysis.errors: 2: is no option"),
+    ],
+)
+def test_a_misspelt_option_of_the_annotation_is_refused(text: str, expected: str) -> None:
+    [one] = violations(annotations={"manta.ray.io/canary": text})
+    assert one.startswith(f"metadata.annotations[manta.ray.io/canary].{expected}")
+
+
+@pytest.mark.parametrize(
     ("options", "expected"),
     [
         (steps(*range(1, 25)), f"{OPTIONS}.steps: 24: must have between 1 and 20 steps"),
@@ -51,7 +64,11 @@ def test_an_annotation_that_cannot_be_read_says_so() -> None:
         (steps(10, maxSurge="x%"), f'{OPTIONS}.maxSurge: "x%": must be a number of workers'),
         (
             steps(10, progressDeadlineSeconds=0),
-            f"{OPTIONS}.progressDeadlineSeconds: 0: must be at least 1",
+            f"{OPTIONS}.progressDeadlineSeconds: 0: must be between 1 and 2592000 seconds",
+        ),
+        (
+            {"steps": [{"weight": 10, "pauseSeconds": 10**14}]},
+            f"{OPTIONS}.steps[0].pauseSeconds: {10**14}: must be between 0 and 2592000 seconds",
         ),
         (
             steps(10, analysis={"maxErrorPercent": 1, "intervalSeconds": 60}),
