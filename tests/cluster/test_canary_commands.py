@@ -13,7 +13,16 @@ from manta.cli.upgrade import _verb
 from manta.client.canary import steer
 from manta.client.upgrade_state import Stage, view_of
 from support.canary import canary, gpu_config
-from support.rayservice import Check, Scenario, a_scenario, is_ready, message, operator, serves_from
+from support.rayservice import (
+    Check,
+    Scenario,
+    a_scenario,
+    condition,
+    is_ready,
+    message,
+    operator,
+    serves_from,
+)
 from support.virtual import virtually
 
 NEXT = "rayproject/ray:2.61.0"
@@ -57,8 +66,24 @@ async def test_pause_holds_and_resume_goes_on() -> None:
         await a_canary(scenario)
         await steer(scenario.client, scenario.key, "pause")
         await scenario.until(lambda one: "it is paused" in message(one, "UpgradeInProgress"))
-        await steer(scenario.client, scenario.key, "resume")
+        assert (await steer(scenario.client, scenario.key, "resume")).endswith("resumed")
         await scenario.until(lambda one: "upgrade promote" in message(one, "UpgradeInProgress"))
+        again = await steer(scenario.client, scenario.key, "resume")
+        assert again.endswith("nothing is paused or rolled back")
+
+
+@virtually
+async def test_a_pause_ends_with_the_canary_that_it_was_meant_for() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_canary(scenario)
+        await steer(scenario.client, scenario.key, "pause")
+        await steer(scenario.client, scenario.key, "abort")
+        await scenario.until(lambda one: view_of(one).stage is Stage.FAILED)
+        await scenario.edit(
+            upgradeStrategy=canary(25, 50, automatic=True),
+            rayClusterConfig=gpu_config("rayproject/ray:2.62.0"),
+        )
+        await scenario.until(serves_from(other_than=old), 900)
 
 
 @virtually
@@ -67,11 +92,18 @@ async def test_an_aborted_upgrade_failed_until_resume_tries_it_again() -> None:
         old = await a_canary(scenario)
         text = await steer(scenario.client, scenario.key, "abort")
         assert text.endswith(f"all requests go back to RayCluster {old}")
+        await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
+        for verb in ("promote", "pause", "abort"):
+            with pytest.raises(
+                UsageError, match=f"rolled back; all requests go to RayCluster {old}"
+            ):
+                await steer(scenario.client, scenario.key, verb)
         service = await scenario.until(lambda one: view_of(one).stage is Stage.FAILED)
         assert "aborted by hand" in view_of(service).verdict
         await asyncio.sleep(120)
         assert await scenario.cluster_names() == {old}
-        await steer(scenario.client, scenario.key, "resume")
+        text = await steer(scenario.client, scenario.key, "resume")
+        assert text.endswith("the spec that was rolled back is tried again")
         await scenario.until(has_reached(25))
 
 

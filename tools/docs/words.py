@@ -64,7 +64,10 @@ SET_BY_USERS: Mapping[str, tuple[str, str]] = {
         "RayService",
         "`spec.upgradeStrategy.canaryUpgradeOptions` as YAML, for KubeRay's CRDs",
     ),
-    "manta.ray.io/canary-pause": ("RayService", "`true`: the canary begins no further step"),
+    "manta.ray.io/canary-pause": (
+        "RayService",
+        "`CLUSTER`: its canary begins no further step; `true`: no canary does",
+    ),
     "manta.ray.io/canary-promote": (
         "RayService",
         "`CLUSTER/STEP` or `CLUSTER/all`: these steps of the canary need not wait",

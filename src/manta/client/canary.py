@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from manta.api.conditions import is_true
 from manta.api.meta import Key
 from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
-from manta.api.ray.service import RayService, ServiceUpgradeType
+from manta.api.ray.service import RayService, ServiceConditionType, ServiceUpgradeType
 from manta.api.usage import UsageError
 from manta.kube.client import Client
 from manta.rules.canary import step_at, weights
@@ -35,6 +37,10 @@ async def steer(client: Client, key: Key, verb: str, *, every_step: bool = False
     )
     if not new or not old:
         raise UsageError(f"rayservice/{key.name}: no canary is in progress")
+    if is_true(service.status.conditions, ServiceConditionType.ROLLBACK_IN_PROGRESS):
+        raise UsageError(
+            f"rayservice/{key.name}: its canary is being rolled back; all requests go to RayCluster {old}"
+        )
     annotations, text = _annotations(service, verb, new, old, every_step=every_step)
     await _annotate(client, key, annotations)
     return f"rayservice/{key.name}: {text}"
@@ -44,7 +50,7 @@ def _annotations(
     service: RayService, verb: str, new: str, old: str, *, every_step: bool
 ) -> tuple[dict[str, str], str]:
     if verb == "pause":
-        return {names.ANNOTATION_CANARY_PAUSE: "true"}, "paused; no further step begins"
+        return {names.ANNOTATION_CANARY_PAUSE: new}, "paused; no further step begins"
     if verb == "abort":
         return {names.ANNOTATION_CANARY_ABORT: new}, f"all requests go back to RayCluster {old}"
     if every_step:
@@ -62,13 +68,17 @@ async def _resume(client: Client, service: RayService) -> str:
     """End a pause; or try a spec again whose canary was rolled back."""
     key, has = service.metadata.key, service.metadata.annotations
     gone = (names.ANNOTATION_CANARY_PAUSE, names.ANNOTATION_CANARY_ABORT)
-    if any(name in has for name in gone):
+    is_held = any(name in has for name in gone)
+    if is_held:
         await _annotate(client, key, dict.fromkeys(gone))
     old = service.status.active_service_status.ray_cluster_name
     if not service.status.pending_service_status.ray_cluster_name and old:
-        body = {"metadata": {"annotations": {names.ANNOTATION_REJECTED_SPEC: None}}}
-        await client.patch(RAY_CLUSTERS, Key(key.namespace, old), body)
-    return f"rayservice/{key.name}: resumed"
+        cluster = await client.get(RAY_CLUSTERS, Key(key.namespace, old), into=RayCluster)
+        if names.ANNOTATION_REJECTED_SPEC in cluster.metadata.annotations:
+            body = {"metadata": {"annotations": {names.ANNOTATION_REJECTED_SPEC: None}}}
+            await client.patch(RAY_CLUSTERS, cluster.metadata.key, body)
+            return f"rayservice/{key.name}: the spec that was rolled back is tried again"
+    return f"rayservice/{key.name}: {'resumed' if is_held else 'nothing is paused or rolled back'}"
 
 
 async def _annotate(

@@ -62,7 +62,9 @@ def next_weight(snapshot: ServiceSnapshot, now: Progress) -> int:
 
 
 def is_paused(snapshot: ServiceSnapshot) -> bool:
-    return snapshot.service.metadata.annotations.get(names.ANNOTATION_CANARY_PAUSE) == "true"
+    """This canary, or with `true` every canary of the service."""
+    text = snapshot.service.metadata.annotations.get(names.ANNOTATION_CANARY_PAUSE, "")
+    return text in ("true", snapshot.pending_name) and bool(text)
 
 
 def is_promoted(snapshot: ServiceSnapshot, number: int) -> bool:
