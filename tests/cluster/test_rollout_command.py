@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from itertools import groupby
 from typing import Any
@@ -15,7 +16,7 @@ from manta.api.resources import PODS as POD_RESOURCE
 from manta.api.resources import RESOURCE_QUOTAS
 from manta.api.usage import UsageError
 from manta.cli.output.plan_report import describe
-from manta.cli.rollout import follow, printed
+from manta.cli.rollout import follow, printed, run
 from manta.client.rollouts import history, set_paused, undo
 from manta.controllers.raycluster.preview import preview
 from manta.localplane.fakenodes.script import Script
@@ -84,6 +85,11 @@ def test_status_ends_with_1_when_an_edit_is_invalid(capsys: pytest.CaptureFixtur
 
     story()
     assert "maxUnavailable" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_status_refuses_a_time_limit_below_zero() -> None:
+    with pytest.raises(UsageError, match="--timeout -1: must be 0"):
+        run(argparse.Namespace(action="status", target="demo", timeout=-1.0))
 
 
 def test_history_says_what_each_revision_changed() -> None:

@@ -80,6 +80,8 @@ def _action(actions: Any, name: str, about: str) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.action == "status" and args.timeout < 0:
+        raise UsageError(f"--timeout {args.timeout:g}: must be 0 (no limit) or more seconds")
     return asyncio.run(_run(args))
 
 
