@@ -492,6 +492,26 @@ async def test_the_deadline_holds_over_operators_that_are_killed_after_every_wri
 
 
 @virtually
+async def test_the_deadline_does_not_run_while_no_operator_does() -> None:
+    async with a_scenario() as scenario:
+        scenario.kubelet.script = lambda pod: no_image(pod, "worker", NEXT)
+        async with operator(scenario):
+            old = await a_first_cluster(scenario, progressDeadlineSeconds=60)
+            await scenario.edit(rayClusterConfig=gpu_config_of_both(NEXT))
+            await scenario.until(
+                lambda one: one.status.pending_service_status.ray_cluster_name != ""
+            )
+            await asyncio.sleep(5)
+        await asyncio.sleep(3600)
+        async with operator(scenario):
+            await asyncio.sleep(30)
+            assert condition(await scenario.service(), "UpgradeInProgress")[0] == "True"
+            service = await scenario.until(has_no_pending)
+            assert condition(service, "UpgradeInProgress")[1] == "CanaryRejected"
+            assert service.status.active_service_status.ray_cluster_name == old
+
+
+@virtually
 async def test_a_reached_step_may_wait_longer_than_the_deadline() -> None:
     async with a_scenario() as scenario, operator(scenario):
         old = await a_first_cluster(scenario, 25, pause=300, progressDeadlineSeconds=60)

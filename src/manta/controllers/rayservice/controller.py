@@ -106,7 +106,13 @@ class RayServiceReconciler(Reconciler[ServiceSnapshot, RayServiceStatuses]):
         manager.add_service("RayService dashboard polling", poller.run)
         manager.add_service("probes of Serve proxies", probes.run)
         manager.add_service("figures of canaries", lambda: self._read_figures(readings))
-        for close in (poller.close, probes.close, readings.close, self._submissions.clear):
+        for close in (
+            poller.close,
+            probes.close,
+            readings.close,
+            self._submissions.clear,
+            self._observer.begin_again,
+        ):
             manager.on_leadership_lost(close)
         if settings.enable_metrics:
             metrics.register(manager.registry, self._caches.ray_services)

@@ -14,6 +14,7 @@ from manta.api.meta import Key, View
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.service import RayService, RayServiceSpec, RayServiceStatus
+from manta.api.times import parse_optional_time
 from manta.controllers.rayservice.caches import (
     BY_SERVICE,
     BY_SERVICE_NAME,
@@ -65,6 +66,7 @@ class Observer:
     submissions: SubmissionMemory
     readings: Readings
     _waiting_since: dict[Key, datetime] = field(default_factory=dict)
+    _unmanaged: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
 
     async def observe(self, key: Key) -> ServiceSnapshot | None:
         """None when the object is gone or another operator manages it (C94)."""
@@ -74,6 +76,7 @@ class Observer:
             self.answers.forget(key)
             self.readings.forget(key)
             self._waiting_since.pop(key, None)
+            self._unmanaged.pop(key, None)
             self.submissions.keep_only(key, ())
             return None
         await parse_ahead(parse_serve_config, spec.serve_config_v2, LARGE_TEXT)
@@ -92,6 +95,10 @@ class Observer:
         )
         return self.readings.add_to(self.answers.add_to(snapshot))
 
+    def begin_again(self) -> None:
+        """Another replica leads now: what happens until this one leads again is not known here."""
+        self._unmanaged.clear()
+
     async def _recheck_pods(self, key: Key, pods: tuple[Pod, ...]) -> bool:
         """Read Pods from the API server that have been waited for too long; True if it did."""
         if not pods:
@@ -108,12 +115,12 @@ class Observer:
     def _snapshot(self, service: RayService, raw: msgspec.Raw) -> ServiceSnapshot:
         meta, status = service.metadata, service.status
         config = parse_serve_config(service.spec.serve_config_v2)
-        clusters = self.caches.clusters.by(BY_SERVICE, meta.uid)
+        clusters, now = self.caches.clusters.by(BY_SERVICE, meta.uid), self.clock.now()
         self.submissions.keep_only(meta.key, [one.metadata.name for one in clusters])
         return ServiceSnapshot(
             service=service,
             settings=self.settings,
-            now=self.clock.now(),
+            now=now,
             seed=self.random.getrandbits(48),
             violations=service_violations(service, self.settings),
             cluster_spec=msgspec.json.decode(raw, type=_OnlyClusterConfig).ray_cluster_config,
@@ -127,6 +134,9 @@ class Observer:
             ),
             own_services=self.caches.services.by(BY_SERVICE, meta.uid),
             leaving_pods=self._leaving_pods(service, clusters),
+            unmanaged=self._unmanaged.setdefault(
+                meta.key, (parse_optional_time(status.last_update_time) or now, now)
+            ),
             drops_submissions=self.submissions.is_dropped(meta.key, status),
         )
 

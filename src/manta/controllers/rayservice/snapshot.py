@@ -145,6 +145,8 @@ class ServiceSnapshot:
     """During a canary: Pods of the clusters that no longer serve. They still hold GPUs."""
     canary_reading: Reading | None = None
     """The figures of both clusters during a canary; None: not read, or not yet."""
+    unmanaged: tuple[datetime, datetime] | None = None
+    """From the last status that another operator wrote to the first look of this one. No deadline runs meanwhile."""
     drops_submissions: bool = False
     """The CRD drops recorded submissions: they are kept in memory only."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from manta.api.conditions import find
 from manta.api.ray import names
@@ -50,12 +50,13 @@ def progress_mark(status: RayServiceStatuses) -> tuple[object, ...]:
 def stalls_in(snapshot: ServiceSnapshot) -> timedelta | None:
     """How long this step may still go without progress; zero: no longer. None: it is reached, or the clock stands.
 
-    The status of the active cluster records when the canary last got further.
+    The status of the active cluster records when the canary last got further. While no operator ran, nothing could.
     """
     recorded = snapshot.status.active_service_status.last_traffic_migrated_time
     since = parse_optional_time(recorded)
     if since is None or rejection(snapshot) or progress(snapshot).reached_at is not None:
         return None
+    since += _unmanaged(snapshot, since)
     pending = snapshot.pending
     if pending is not None:
         suspended = find(pending.cluster.status.conditions, ClusterConditionType.SUSPENDED)
@@ -64,6 +65,14 @@ def stalls_in(snapshot: ServiceSnapshot) -> timedelta | None:
         moment = parse_optional_time(suspended.last_transition_time) if suspended else None
         since = max(since, moment) if moment else since
     return max(since + _longest(snapshot) - snapshot.now, timedelta(0))
+
+
+def _unmanaged(snapshot: ServiceSnapshot, since: datetime) -> timedelta:
+    """How long nobody looked at the service after that moment, before this operator did."""
+    if snapshot.unmanaged is None:
+        return timedelta(0)
+    left, came = snapshot.unmanaged
+    return max(came - max(left, since), timedelta(0))
 
 
 def _longest(snapshot: ServiceSnapshot) -> timedelta:
