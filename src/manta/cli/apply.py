@@ -97,8 +97,10 @@ async def applied(
     *,
     force: bool = False,
     dry_run: bool = False,
+    cure: str = "use --force-conflicts",
 ) -> tuple[Document | None, Document]:
-    """The object before (None: there was none) and after. Raises UsageError on a conflict."""
+    """The object before (None: there was none) and after. Raises UsageError on a conflict; `cure` is what else than
+    another file helps then."""
     metadata = dict(document["metadata"])
     if key.namespace:
         metadata["namespace"] = key.namespace
@@ -117,7 +119,7 @@ async def applied(
     except Conflict as error:
         raise UsageError(
             f"{resource.kind.lower()}/{key.name}: {error.message}. Remove these fields from the "
-            "file, or use --force-conflicts"
+            f"file, or {cure}"
         ) from error
     except ApiError as error:
         field, found, _ = error.message.rpartition(UNKNOWN_FIELD)

@@ -13,11 +13,12 @@ from manta.client.auth_token import token_if_any
 from manta.client.dashboard import ProxyTransport
 from manta.console.changes import Create, Delete, Patch, Stop, change_of
 from manta.console.differences import difference
+from manta.console.edits import Opened, edit_operations
 from manta.console.pages.actions import RESOURCES, Action
 from manta.console.pages.forecast import Forecast
 from manta.console.snapshot import Item, Snapshot
 from manta.kube.client import Client
-from manta.kube.errors import AlreadyExists, ApiError, Conflict
+from manta.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Accepted, JobInfo, Target, Unreachable
 
@@ -109,35 +110,96 @@ class ActionExecutor:
                 await _stop(client, job)
         return one.key
 
-    async def forecast_text(self, client: Client, text: str) -> tuple[Forecast, ...]:
-        """What applying this text would do, for each of its objects."""
+    # ── the text of the page Plan ────────────────────────────────────────────────────────
+
+    async def forecast_text(
+        self, client: Client, text: str, opened: Opened | None = None
+    ) -> tuple[Forecast, ...]:
+        """What applying this text would do, for each of its objects. `opened`: the one that was opened to edit it."""
         try:
             documents = self.commands.read(text)
         except UsageError as error:
             return (Forecast(problems=(str(error),)),)
-        found = []
-        for one in documents:
-            key = Key(one["metadata"].get("namespace", "default"), one["metadata"]["name"])
-            found.append(await self._planned(client, one, key))
+        found = [await self._planned(client, one, opened) for one in documents]
         return tuple(found) or (Forecast(problems=("There is no object in this text.",)),)
 
-    async def _planned(self, client: Client, one: Document, key: Key) -> Forecast:
-        """First what the operator finds wrong, which names the fields; then what the API server would write."""
-        found = Forecast(f"{one['kind']} {key}: applied as it is")
+    async def _planned(self, client: Client, one: Document, opened: Opened | None) -> Forecast:
+        """First what the operator finds wrong, which names the fields; then what the API server would write, and
+        what the operator would do with that: an apply leaves fields that others wrote."""
+        kind, key = str(one["kind"]), _key_of(one)
+        found = Forecast()
         try:
-            if one["kind"] in RESOURCES:
-                found = await self.commands.plan(client, str(one["kind"]), key, one)
+            if kind in RESOURCES:
+                found = await self.commands.plan(client, kind, key, one)
             if found.problems:
                 return found
-            before, after = await self.commands.dry_apply(client, one)
+            if opened is not None and opened.is_of(one):
+                before, after = await _edited(client, one, opened, dry_run=True)
+            else:
+                before, after = await self.commands.dry_apply(client, one)
+            if kind not in RESOURCES:
+                found = Forecast(f"{kind} {_name_of(after)}: applied as it is")
+            elif before is not None and after.get("spec") != one.get("spec"):
+                found = await self.commands.plan(client, kind, key, after)
         except (ApiError, UsageError) as error:
-            return Forecast(problems=(f"{one['kind']} {key}: {error}",))
+            return Forecast(problems=(f"{kind} {key}: {error}",))
         changes = difference(before, after) or ("@@ nothing changes @@",)
         return replace(found, changes=changes)
 
-    async def apply_text(self, client: Client, text: str) -> list[str]:
-        """What happened to each object. Raises UsageError, and the client's errors."""
-        return [await self.commands.apply(client, one) for one in self.commands.read(text)]
+    async def apply_text(
+        self, client: Client, text: str, opened: Opened | None = None
+    ) -> tuple[tuple[str, Key], ...]:
+        """The kinds and keys of its objects. Raises UsageError, which names those that are written already, and the
+        client's errors."""
+        done: list[tuple[str, Key]] = []
+        for one in self.commands.read(text):
+            kind, key = str(one["kind"]), _key_of(one)
+            try:
+                if opened is not None and opened.is_of(one):
+                    await _edited(client, one, opened, dry_run=False)
+                else:
+                    await self.commands.apply(client, one)
+            except (ApiError, UsageError) as error:
+                if not done:
+                    raise
+                written = ", ".join(f"{kind} {key}" for kind, key in done)
+                raise UsageError(f"{kind} {key}: {error} (written before it: {written})") from error
+            done.append((kind, key))
+        return tuple(done)
+
+
+def _key_of(document: Document) -> Key:
+    meta = document["metadata"]
+    return Key(meta.get("namespace", "default"), meta["name"])
+
+
+def _name_of(document: Document) -> str:
+    meta = document["metadata"]
+    return (
+        str(Key(meta.get("namespace", ""), meta["name"])) if "namespace" in meta else meta["name"]
+    )
+
+
+async def _edited(
+    client: Client, wanted: Document, opened: Opened, *, dry_run: bool
+) -> tuple[Document, Document]:
+    """The object before and after an edit. Raises UsageError if it is another one now, and the client's errors."""
+    resource = RESOURCES[opened.kind]
+    try:
+        live = await client.get(resource, opened.key)
+    except NotFound as error:
+        raise UsageError("it was deleted since you opened it") from error
+    operations = edit_operations(opened, live, wanted)
+    written = await client.patch(
+        resource,
+        opened.key,
+        operations,
+        kind="json",
+        dry_run=dry_run,
+        field_validation="Strict",
+        into=dict,
+    )
+    return live, written
 
 
 async def _create(client: Client, resource: Resource, new: Create) -> Key:

@@ -21,6 +21,7 @@ from manta.client.job_logs import NoLogError, job_log, pod_log
 from manta.console.action_executor import ActionExecutor, Commands
 from manta.console.changes import retry_name
 from manta.console.differences import as_written
+from manta.console.edits import Opened
 from manta.console.history import History, KeptSessions
 from manta.console.live_queries import dashboard_refusal, head_service
 from manta.console.operators import LocalMetrics
@@ -28,24 +29,26 @@ from manta.console.pages import messages
 from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation, permitted
 from manta.console.pages.events import events_page
 from manta.console.pages.fleet import filter_of, fleet
+from manta.console.pages.forecast import Forecast
 from manta.console.pages.history import FILTERS, history_page
 from manta.console.pages.logs import SHOWN, Containers, log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
 from manta.console.pages.parts import KINDS, PLURALS, address, plain
-from manta.console.pages.plan import EXAMPLE, plan_page
+from manta.console.pages.plan import digest_of, opened_of, plan_page
 from manta.console.rights import Rights
 from manta.console.snapshot import Item
 from manta.console.visitors import Visitor
 from manta.httpserver.messages import HttpRequest, HttpResponse
 from manta.kube.client import Client
-from manta.kube.errors import MantaError
+from manta.kube.errors import ApiError, MantaError, Unauthorized
 from manta.ray.models import Unreachable
 
 Query = Sequence[tuple[str, str]]
 LOG_END: Final = b"event: end\ndata:\n\n"
 """Tells a browser that the log is whole; without it the connection was lost."""
+CHANGED: Final = "The text is not the one whose plan you saw, or the object has changed: look again, then press Apply."
 MAX_LOG: Final = 4 * 1024 * 1024
 """Bytes of a log that are read for its page."""
 
@@ -92,7 +95,7 @@ class Router:
         if path == "/events":
             return events_page(snapshot, warnings=given.get("type") == "Warning")
         if path == "/plan":
-            return plan_page(await self._yaml(visitor, given.get("object", "")))
+            return await self._editor(visitor, given.get("object", ""))
         if path == "/operator":
             return await self._operator(visitor)
         if path == "/history" and self.history is not None:
@@ -163,19 +166,37 @@ class Router:
         return _see(f"{to}?done={action.word}")
 
     async def _plan(self, visitor: Visitor, fields: Mapping[str, str]) -> HttpResponse | Page:
-        text = fields.get("yaml", "").replace("\r\n", "\n")
-        forecasts = await self._actions.forecast_text(visitor.client, text)
+        """Only what a person has seen is applied: not a text that was changed after its plan, and nothing else than
+        the diff that was shown."""
+        text, opened = fields.get("yaml", "").replace("\r\n", "\n"), opened_of(fields)
+        forecasts = await self._actions.forecast_text(visitor.client, text, opened)
         if fields.get("do") != "apply" or any(one.problems for one in forecasts):
-            return plan_page(text, forecasts)
-        await self._actions.apply_text(visitor.client, text)
-        return _see("/?done=apply")
+            return plan_page(text, forecasts, opened)
+        if fields.get("planned") != digest_of(text, forecasts):
+            return plan_page(text, forecasts, opened, why=CHANGED)
+        try:
+            done = await self._actions.apply_text(visitor.client, text, opened)
+        except (ApiError, UsageError) as error:
+            if isinstance(error, Unauthorized):
+                raise
+            return plan_page(text, (Forecast(problems=(str(error),)),), opened)
+        kind, key = done[0]
+        if len(done) > 1 or kind not in RESOURCES:
+            return _see("/?done=apply")
+        await visitor.watch.until_known(kind, key)
+        return _see(f"{address(kind, key)}?done=apply")
 
-    async def _yaml(self, visitor: Visitor, which: str) -> str:
+    async def _editor(self, visitor: Visitor, which: str) -> Page:
         """The YAML of an object as a person would write it; the example without one."""
+        if not which:
+            return plan_page()
         one = self._item(visitor, which.strip("/").split("/"))
         if one is None:
-            return EXAMPLE
-        return to_yaml(as_written(await visitor.client.get(RESOURCES[one.kind], one.key)))
+            return messages.missing(which)
+        found = await visitor.client.get(RESOURCES[one.kind], one.key)
+        meta = found["metadata"]
+        opened = Opened(one.kind, one.key, meta["uid"], meta.get("generation", 0))
+        return plan_page(to_yaml(as_written(found)), (), opened)
 
     # ── logs ─────────────────────────────────────────────────────────────────────────────
 

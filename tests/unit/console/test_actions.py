@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+import re
+from dataclasses import replace
+from html import unescape
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
 
+from manta.api.documents.reader import read_yaml as from_yaml
 from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.usage import UsageError
+from manta.api.well_known import ANNOTATION_LAST_APPLIED as LAST_APPLIED
+from manta.console.action_executor import ActionExecutor
 from manta.console.changes import Patch, change_of
 from manta.console.pages.actions import BY_WORD
 from manta.console.rights import rights_of
 from manta.httpserver.messages import HttpResponse, User
+from manta.kube.client import Client
 from manta.kube.errors import NotFound
-from support.console import RunningConsole, ray, ready_cluster, running_console, snapshot
+from support.console import COMMANDS, RunningConsole, ray, ready_cluster, running_console, snapshot
 
 DEMO = Key("default", "demo")
 POD = {"spec": {"containers": [{"name": "ray", "image": "ray"}]}}
-SPEC = {
+SPEC: dict[str, Any] = {
     "rayVersion": "2.52.0",
     "headGroupSpec": {"rayStartParams": {}, "template": POD},
     "workerGroupSpecs": [
@@ -124,9 +131,150 @@ async def test_a_text_is_planned_first_and_then_applied() -> None:
         assert "RayCluster default/made: planned" in text(planned)
         with pytest.raises(NotFound):
             await console.plane.client.get(RAY_CLUSTERS, Key("default", "made"))
-        applied = await console.post("/plan", urlencode({"yaml": yaml, "do": "apply"}).encode())
-        assert applied.status == 303
+        form = {**fields_of(planned), "do": "apply"}
+        applied = await console.post("/plan", urlencode(form).encode())
+        assert dict(applied.headers)["Location"] == "/rayclusters/default/made?done=apply"
         await console.plane.client.get(RAY_CLUSTERS, Key("default", "made"))
+
+
+async def test_only_the_text_whose_plan_was_seen_is_applied() -> None:
+    async with running_console() as console:
+        await created(console)
+        client = console.plane.client
+        wanted = to_yaml({**CLUSTER, "spec": {**SPEC, "rayVersion": "2.53.0"}})
+        seen = fields_of(
+            await console.post("/plan", urlencode({"yaml": wanted, "do": "plan"}).encode())
+        )
+        other = wanted.replace("2.53.0", "2.54.0")
+        for form in ({**seen, "yaml": other}, {"yaml": wanted}):
+            answer = await console.post("/plan", urlencode({**form, "do": "apply"}).encode())
+            assert (answer.status, "not the one whose plan you saw" in text(answer)) == (200, True)
+        body = {
+            "spec": {"rayVersion": "2.55.0"}
+        }  # what the diff showed is not what would be written now
+        await client.patch(RAY_CLUSTERS, DEMO, body)
+        answer = await console.post("/plan", urlencode({**seen, "do": "apply"}).encode())
+        assert answer.status == 200
+        assert (await client.get(RAY_CLUSTERS, DEMO))["spec"]["rayVersion"] == "2.55.0"
+
+
+# ── an object that was opened to edit it ─────────────────────────────────────────────────
+
+
+def fields_of(page: HttpResponse) -> dict[str, str]:
+    """What the form of the page Plan holds."""
+    found = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', text(page)))
+    area = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", text(page), re.DOTALL)
+    assert area is not None
+    return {**found, "yaml": unescape(area[1])}
+
+
+async def opened(console: RunningConsole) -> dict[str, str]:
+    await known(console)
+    return fields_of(await console.get("/plan", "object=/rayclusters/default/demo"))
+
+
+async def known(console: RunningConsole) -> None:
+    while (await console.get("/rayclusters/default/demo")).status != 200:
+        await asyncio.sleep(0.05)
+
+
+async def sent(console: RunningConsole, form: dict[str, str], do: str) -> HttpResponse:
+    return await console.post("/plan", urlencode({**form, "do": do}).encode())
+
+
+async def test_an_edit_removes_and_changes_fields_that_others_wrote() -> None:
+    """An apply would leave the group of another field manager, and refuse to change a number of it."""
+    async with running_console() as console:
+        client = console.plane.client
+        groups = [*SPEC["workerGroupSpecs"], {**SPEC["workerGroupSpecs"][0], "groupName": "gone"}]
+        made = {**CLUSTER, "spec": {**SPEC, "workerGroupSpecs": groups}}
+        meta = {
+            "name": "demo",
+            "labels": {"team": "a"},
+            "annotations": {LAST_APPLIED: "{}", "note": "x"},
+        }
+        await client.create(
+            RAY_CLUSTERS, "default", {**made, "metadata": meta}, field_manager="of-ada"
+        )
+        form = await opened(console)
+        wanted = from_yaml(form["yaml"])
+        del (
+            wanted["spec"]["workerGroupSpecs"][1],
+            wanted["metadata"]["labels"],
+            wanted["metadata"]["annotations"],
+        )
+        wanted["spec"]["workerGroupSpecs"][0]["replicas"] = 2
+        planned = await sent(console, {**form, "yaml": to_yaml(wanted)}, "plan")
+        assert "<del>-  - groupName: gone\n</del>" in text(planned)
+        applied = await sent(console, fields_of(planned), "apply")
+        assert dict(applied.headers)["Location"] == "/rayclusters/default/demo?done=apply"
+        found = await client.get(RAY_CLUSTERS, DEMO)
+        [group] = found["spec"]["workerGroupSpecs"]
+        assert (group["groupName"], group["replicas"]) == ("w", 2)
+        assert found["metadata"].get("labels") is None
+        assert found["metadata"]["annotations"] == {LAST_APPLIED: "{}"}
+
+
+async def test_an_edit_does_not_undo_what_somebody_else_has_changed_meanwhile() -> None:
+    async with running_console() as console:
+        await created(console)
+        client = console.plane.client
+        form = await opened(console)
+        form["yaml"] = form["yaml"].replace("2.52.0", "2.53.0")
+        planned = fields_of(await sent(console, form, "plan"))
+        group = {"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3}
+        await client.patch(RAY_CLUSTERS, DEMO, [group], kind="json")
+        for do in ("plan", "apply"):
+            answer = text(await sent(console, planned, do))
+            assert "its spec was changed since you opened it" in answer
+            assert "2.53.0" in answer  # the text is not lost
+        await client.delete(RAY_CLUSTERS, DEMO)
+        assert "it was deleted since you opened it" in text(await sent(console, planned, "apply"))
+        await created(console)
+        assert "it was re-created since you opened it" in text(
+            await sent(console, planned, "apply")
+        )
+        assert (await client.get(RAY_CLUSTERS, DEMO))["spec"]["rayVersion"] == "2.52.0"
+
+
+async def test_a_text_with_another_name_is_a_new_object() -> None:
+    async with running_console() as console:
+        await created(console)
+        form = await opened(console)
+        form["yaml"] = form["yaml"].replace("name: demo", "name: copy")
+        planned = await sent(console, form, "plan")
+        applied = await sent(console, fields_of(planned), "apply")
+        assert dict(applied.headers)["Location"] == "/rayclusters/default/copy?done=apply"
+
+
+async def test_the_text_of_an_object_that_is_gone_cannot_be_edited() -> None:
+    async with running_console() as console:
+        answer = await console.get("/plan", "object=/rayclusters/default/gone")
+        assert (answer.status, "<textarea" in text(answer)) == (404, False)
+
+
+async def test_a_conflict_says_where_one_can_edit() -> None:
+    async with running_console() as console:
+        await console.plane.client.create(RAY_CLUSTERS, "default", CLUSTER, field_manager="of-ada")
+        wanted = to_yaml({**CLUSTER, "spec": {**SPEC, "rayVersion": "2.53.0"}})
+        answer = text(await sent(console, {"yaml": wanted}, "plan"))
+        assert "press Edit on the page of the object" in answer
+        assert "--force-conflicts" not in answer
+
+
+async def test_if_the_second_object_fails_the_first_is_named() -> None:
+    async def apply(_client: Any, document: Any) -> str:
+        if document["metadata"]["name"] == "second":
+            raise UsageError("no")
+        return "created"
+
+    both = "".join(
+        f"---\napiVersion: v1\nkind: Secret\nmetadata: {{name: {n}}}\n" for n in ("first", "second")
+    )
+    executor = ActionExecutor(replace(COMMANDS, apply=apply))
+    with pytest.raises(UsageError, match=r"second: no \(written before it: Secret default/first\)"):
+        await executor.apply_text(cast("Client", None), both)
 
 
 @pytest.mark.parametrize(

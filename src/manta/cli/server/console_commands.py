@@ -60,7 +60,8 @@ async def dry_apply(
 ) -> tuple[Document | None, Document]:
     kinds = await Kinds.discover(client)
     resource, key = kinds.locate(dict(document), "default")
-    return await applied(client, resource, key, dict(document), dry_run=True)
+    cure = "press Edit on the page of the object: an edit also changes fields of others"
+    return await applied(client, resource, key, dict(document), dry_run=True, cure=cure)
 
 
 def read(text: str) -> list[Document]:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from manta.console.html import Html, join, tag
+import hashlib
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from manta.api.meta import Key
+from manta.console.edits import Opened
+from manta.console.html import join, tag
 from manta.console.pages.forecast import Forecast, forecast_html
 from manta.console.pages.page import Page, Section
+from manta.console.pages.parts import KINDS, address
 
 EXAMPLE = """\
 apiVersion: ray.io/v1
@@ -37,8 +44,17 @@ spec:
 """
 
 
-def plan_page(text: str = EXAMPLE, forecasts: tuple[Forecast, ...] = ()) -> Page:
-    """The editor, and below it what applying the text would do; with a button if nothing is wrong."""
+def plan_page(
+    text: str = EXAMPLE,
+    forecasts: tuple[Forecast, ...] = (),
+    opened: Opened | None = None,
+    *,
+    why: str = "",
+) -> Page:
+    """The editor, and above it what applying the text would do; with a button if nothing is wrong.
+
+    `opened`: the object that is edited. `why`: what has kept the text from being applied.
+    """
     editor = tag(
         "textarea", f"\n{text}", name="yaml", spellcheck="false", aria_label="YAML", rows=28
     )
@@ -50,11 +66,52 @@ def plan_page(text: str = EXAMPLE, forecasts: tuple[Forecast, ...] = ()) -> Page
         tag("span", "Nothing is written before you press Apply.", class_="note"),
         class_="filter",
     )
-    form = tag("form", editor, row, method="post", action="/plan")
-    heading = join([tag("h1", "Plan"), tag("p", "what the operator would do", class_="lead")])
-    result = (Section("result", "What would happen", _shown(forecasts)),) if forecasts else ()
-    return Page("Plan", heading, (*result, Section("editor", "", form)), live=False)
+    kept = {**fields_of(opened), **({"planned": digest_of(text, forecasts)} if fits else {})}
+    hidden = [tag("input", type="hidden", name=name, value=value) for name, value in kept.items()]
+    form = tag("form", hidden, editor, row, method="post", action="/plan")
+    about = (
+        "what the operator would do" if opened is None else f"edit {opened.kind} {opened.key.name}"
+    )
+    heading = join([tag("h1", "Plan"), tag("p", about, class_="lead")])
+    said = tag("p", why, class_="problem", role="alert") if why else None
+    shown = join([said, [tag("div", forecast_html(one)) for one in forecasts]])
+    result = (Section("result", "What would happen", shown),) if forecasts else ()
+    return Page(
+        "Plan",
+        heading,
+        (*result, Section("editor", "", form)),
+        crumbs=_crumbs(opened),
+        live=False,
+    )
 
 
-def _shown(forecasts: tuple[Forecast, ...]) -> Html:
-    return join([tag("div", forecast_html(one)) for one in forecasts])
+def _crumbs(opened: Opened | None) -> tuple[tuple[str, str], ...]:
+    if opened is None:
+        return ()
+    return (("Fleet", "/"), (str(opened.key), address(opened.kind, opened.key)))
+
+
+def digest_of(text: str, forecasts: tuple[Forecast, ...]) -> str:
+    """Tells whether a person has seen what this text would write."""
+    written = ["\n".join(one.changes) for one in forecasts]
+    return hashlib.sha256("\0".join((text, *written)).encode()).hexdigest()
+
+
+# ── the object that is edited, in the form ───────────────────────────────────────────────
+
+
+def fields_of(opened: Opened | None) -> dict[str, str]:
+    if opened is None:
+        return {}
+    here = address(opened.kind, opened.key)
+    return {"object": here, "uid": opened.uid, "generation": str(opened.generation)}
+
+
+def opened_of(fields: Mapping[str, str]) -> Opened | None:
+    """None: the form is of no object."""
+    kind, namespace, name = ([*fields.get("object", "").strip("/").split("/"), "", ""])[:3]
+    generation = fields.get("generation", "")
+    if kind not in KINDS or not (generation.isascii() and generation.isdigit()):
+        return None
+    key = Key(unquote(namespace), unquote(name))
+    return Opened(KINDS[kind], key, fields.get("uid", ""), int(generation[:18]))
