@@ -128,6 +128,7 @@ class ActionExecutor:
         what the operator would do with that: an apply leaves fields that others wrote."""
         kind, key = str(one["kind"]), _key_of(one)
         found = Forecast()
+        before: Document | None
         try:
             if kind in RESOURCES:
                 found = await self.commands.plan(client, kind, key, one)

@@ -208,6 +208,12 @@ class ObjectWatch:
         found = self._informers.get(resource.plural, ())
         return tuple(chain.from_iterable(one.all() for one in found))
 
+    def trouble(self) -> str:
+        """Why what is shown may be out of date; empty: the watches work."""
+        informers = chain.from_iterable(self._informers.values())
+        why = next((one.watch_error for one in informers if one.watch_error), "")
+        return f"What you see may be out of date: {why}" if why else ""
+
     def _hidden(self) -> Iterator[tuple[str, str]]:
         yield from self._refused.items()
         for plural, informers in self._informers.items():

@@ -27,7 +27,7 @@ from manta.console.pages.page import Page
 from manta.console.pages.parts import PLURALS
 from manta.console.router import Router
 from manta.console.sessions import Cookies, Session, TooLongError, is_same_origin
-from manta.console.stream import digest, page_stream
+from manta.console.stream import digest, page_stream, shape
 from manta.console.visitors import Visitor, Visitors
 from manta.httpserver.handler import Handler
 from manta.httpserver.limits import Limits
@@ -121,7 +121,8 @@ class ConsoleHandler(Handler):
             return self._logged_out(str(error))
         except (MantaError, UsageError) as error:
             log.warning("%r: %s", request.path, error)
-            return self._page(messages.failed(str(error), _status_of(error)))
+            page = messages.failed(str(error), _status_of(error), request.path)
+            return self._page(page, session=session)
 
     def error_response(self, error: HttpError) -> HttpResponse:
         """A Status: people can read it, and clients of the API must."""
@@ -252,26 +253,37 @@ class ConsoleHandler(Handler):
             await visitor.check()
             return await self._router.page(visitor, path, pairs)
 
-        body = page_stream(visitor, render, request.param("seen"))
+        body = page_stream(visitor, render, request.param("seen"), request.param("shape"))
         return HttpResponse(200, body, content_type="text/event-stream")
 
     def _page(
-        self, page: Page, visitor: Visitor | None = None, request: HttpRequest | None = None
+        self,
+        page: Page,
+        visitor: Visitor | None = None,
+        request: HttpRequest | None = None,
+        *,
+        session: Session | None = None,
     ) -> HttpResponse:
-        frame = self._frame(logged_in=False)
-        path, query = "/", ""
+        """With a `session` alone: a page for somebody who has logged in, of whom no more is known."""
+        frame = self._frame(logged_in=session is not None)
+        path, query = "", ""
         if visitor is not None and request is not None:
             frame = self._frame(
-                user=visitor.watch.snapshot().user, notice=messages.notice(request.param("done"))
+                user=visitor.watch.snapshot().user,
+                notice=messages.notice(request.param("done")),
+                trouble=visitor.watch.trouble(),
             )
             path = request.path
             query = urlencode([pair for pair in request.query if pair[0] != "done"])
-        seen = digest(page.regions())
-        text = document(page, frame, path, query, seen)
+        regions = page.regions()
+        text = document(page, frame, path, query, seen=digest(regions), shaped=shape(regions))
         return HttpResponse(page.status, text.encode(), content_type=_HTML)
 
-    def _frame(self, *, user: str = "", notice: str = "", logged_in: bool = True) -> Frame:
+    def _frame(
+        self, *, user: str = "", notice: str = "", trouble: str = "", logged_in: bool = True
+    ) -> Frame:
         return Frame(
+            trouble=trouble,
             user=user,
             server=self._settings.server,
             style=self._assets.address("console.css"),

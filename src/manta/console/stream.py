@@ -9,14 +9,18 @@ from typing import Any, Final
 
 import msgspec
 
-from manta.console.pages.page import Page, Regions
+from manta.console.pages.page import REFRESH, Page, Regions
 from manta.console.visitors import Visitor
-from manta.kube.errors import Unauthorized
+from manta.kube.errors import MantaError, Unauthorized
 
 PAUSE: Final = 0.1
 """Seconds between two messages: many changes at once become one message."""
 RETRY = b"retry: 1000\n\n"
 ALIVE = b": \n\n"
+RELOAD = b"event: reload\ndata:\n\n"
+"""The page has other regions now: an object was deleted, or something new is shown."""
+TROUBLE_SECONDS: Final = 2.0
+"""How soon a tab says that what it shows may be out of date."""
 Render = Callable[[], Awaitable[Page]]
 
 
@@ -27,6 +31,11 @@ def digest(regions: Regions) -> str:
         text = markup if isinstance(markup, str) else "".join(markup.values())
         total = zlib.crc32(f"{name}{text}".encode(), total)
     return f"{total:08x}"
+
+
+def shape(regions: Regions) -> str:
+    """Tells whether messages can turn one page into another: not if one has a region more."""
+    return f"{zlib.crc32(' '.join(regions).encode()):08x}"
 
 
 def changes(before: Regions, after: Regions) -> dict[str, Any]:
@@ -51,31 +60,52 @@ def _rows(held: str | Mapping[str, str] | None, rows: Mapping[str, str]) -> dict
     return {"rows": changed} if order == list(known) else {"rows": changed, "order": order}
 
 
-async def page_stream(visitor: Visitor, render: Render, seen: str) -> AsyncIterator[bytes]:
-    """Messages until the tab closes. `seen` is the digest of what it shows."""
+async def page_stream(
+    visitor: Visitor, render: Render, seen: str, shaped: str = ""
+) -> AsyncIterator[bytes]:
+    """Messages until the tab closes. `seen` is the digest of what it shows, `shaped` its shape."""
     yield RETRY
     visitor.streams += 1
     try:
         shown: Regions = {}
+        told, refresh = "", REFRESH
         while True:
-            version = visitor.watch.version
+            version, trouble = visitor.watch.version, visitor.watch.trouble()
+            sent = ALIVE
             try:
                 page = await render()
             except Unauthorized:  # the tab asks again, and learns it there
                 return
-            regions = page.regions()
-            if not shown and digest(regions) == seen:
-                shown = regions
-            if difference := changes(shown, regions):
-                yield message(difference)
-                shown = regions
+            except MantaError as error:
+                trouble = f"This page cannot be brought up to date: {error}"
             else:
-                yield ALIVE
-            await visitor.watch.wait_newer(version, page.refresh)
+                regions, refresh = page.regions(), page.refresh
+                if shaped and shape(regions) != shaped:
+                    yield RELOAD
+                    return
+                if not shown and digest(regions) == seen:
+                    shown = regions
+                if difference := changes(shown, regions):
+                    sent, shown = message(difference), regions
+            if trouble != told:
+                yield b"event: trouble\ndata: %b\n\n" % msgspec.json.encode(trouble)
+                told = trouble
+            yield sent
+            await _something_new(visitor, version, TROUBLE_SECONDS if told else refresh, told)
             await asyncio.sleep(PAUSE)
     finally:
         visitor.streams -= 1
         visitor.visit()
+
+
+async def _something_new(visitor: Visitor, version: int, seconds: float, told: str) -> None:
+    """Return when the objects have changed, when the watches fail or work again, or after so many seconds."""
+    while seconds > 0 and visitor.watch.version == version:
+        if not told and visitor.watch.trouble():
+            return
+        step = min(seconds, TROUBLE_SECONDS)
+        await visitor.watch.wait_newer(version, step)
+        seconds -= step
 
 
 def message(content: Mapping[str, Any]) -> bytes:

@@ -116,3 +116,10 @@ def test_each_gpu_is_shown_with_its_pod_and_with_what_holds_it_without_one() -> 
     said = "process 4711 of Pod u-1, which is gone, holds 1.0 GiB since 2026-11-18T12:00:00Z"
     assert said in page
     assert "Processes without a Pod" not in fleet(some(), Filter()).body()
+
+
+def test_kinds_that_one_may_not_see_are_named_above_the_others() -> None:
+    why = "you may not list rayjobs.ray.io"
+    assert (
+        why in fleet(snapshot(ready_cluster("demo"), hidden={"rayjobs": why}), filter_of(())).body()
+    )

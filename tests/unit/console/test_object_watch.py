@@ -11,6 +11,7 @@ from manta.console.object_watch import ObjectWatch
 from manta.console.pages.fleet import filter_of, fleet
 from manta.httpserver.messages import User
 from manta.kube.client import Client
+from manta.kube.errors import Unreachable
 from manta.kube.transport import Request, Response, StreamResponse
 from manta.localplane.apiserver.auth.authenticator import ADMIN
 from manta.localplane.inprocess import InProcessTransport
@@ -36,8 +37,12 @@ class Counting(InProcessTransport):
             self.reviews += 1
         return await super().send(request)
 
+    down = False
+
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamResponse]:
+        if self.down:
+            raise Unreachable("connection refused", sent=False)
         if request.path == PODS.path():
             await self.pods_may_go.wait()
         async with super().stream(request) as found:
@@ -114,5 +119,20 @@ async def test_of_all_pods_those_of_ray_and_of_operators_are_kept_each_once() ->
             await eventually(lambda: not watch.snapshot().hidden)
             found = sorted(pod.metadata.name for pod in watch.snapshot().pods)
             assert found == sorted(wanted)
+        finally:
+            await watch.close()
+
+
+async def test_a_watch_that_fails_is_told_until_it_works_again() -> None:
+    async with memory_plane(crds=ray_crds()) as plane:
+        transport = Counting(plane, ADMIN)
+        transport.pods_may_go.set()
+        transport.down = True
+        watch = ObjectWatch(Client(transport), plane.clock)
+        try:
+            await watch.start()
+            await eventually(lambda: "connection refused" in watch.trouble())
+            transport.down = False
+            await eventually(lambda: not watch.trouble())
         finally:
             await watch.close()

@@ -98,6 +98,7 @@ def fleet(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow] = ()) -> Pa
         "Fleet",
         heading,
         (
+            Section("notes", "", _notes(snapshot), kind="plain"),
             Section("overview", "", _overview(snapshot, chosen, gpus), kind="overview"),
             *([Section("gpu-list", "GPUs", table=_gpus(gpus))] if gpus else ()),
             Section("filter", "", _form(snapshot, chosen), kind="plain"),
@@ -166,6 +167,14 @@ def summary(snapshot: Snapshot) -> str:
     if not words:
         return "No Ray objects yet."
     return f"{', '.join(words)} in {spaces} namespace{'' if spaces == 1 else 's'}"
+
+
+def _notes(snapshot: Snapshot) -> Html:
+    """Which objects are not among the rows, although others are, and why."""
+    if not snapshot.items:
+        return join([])  # the empty table says it
+    hidden = [why for plural, why in snapshot.hidden.items() if plural.startswith("ray")]
+    return tag("p", "; ".join(dict.fromkeys(hidden)), class_="notice wait") if hidden else join([])
 
 
 def _overview(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow]) -> Html:

@@ -31,11 +31,15 @@ class Frame:
     """What has just been done."""
     history: bool = False
     """Whether there is a history server."""
+    trouble: str = ""
+    """Why the page may be out of date."""
 
 
-def document(page: Page, frame: Frame, path: str, query: str = "", seen: str = "") -> Html:
+def document(
+    page: Page, frame: Frame, path: str, query: str = "", *, seen: str = "", shaped: str = ""
+) -> Html:
     """The whole page. `path` and `query` are the address at which it was asked for, `seen` the digest of
-    its regions."""
+    its regions, `shaped` their shape."""
     stream = f"{path}?{query}" if query else path
     body = tag(
         "body",
@@ -48,11 +52,19 @@ def document(page: Page, frame: Frame, path: str, query: str = "", seen: str = "
             page.body(),
             id="main",
         ),
-        tag("div", id="connection", class_="connection", role="status", aria_live="polite"),
+        tag(
+            "div",
+            frame.trouble,
+            id="connection",
+            class_="connection",
+            role="status",
+            aria_live="polite",
+        ),
         data_stream=f"/stream?page={quote(stream, safe='')}"
         if page.live and frame.logged_in
         else None,
         data_seen=seen or None,
+        data_shape=shaped or None,
     )
     return join([_DOCTYPE, tag("html", _head(page, frame), body, lang="en")])
 

@@ -83,6 +83,9 @@
     change();
   };
 
+  // Not while somebody types.
+  const reload = () => (edited(body) ? setTimeout(reload, 1000) : location.reload());
+
   // A stream that is opened again when it is lost, until it says that it has ended. A login that has ended
   // shows the page on which one logs in.
   const keep = (addressNow, listen) => () => {
@@ -104,6 +107,11 @@
         setTimeout(again, 1000);
       };
       stream.addEventListener("end", close);
+      stream.addEventListener("trouble", (event) => { notice.textContent = JSON.parse(event.data); });
+      stream.addEventListener("reload", () => {
+        close();
+        reload();
+      });
       listen(stream);
     };
     open();
@@ -115,7 +123,7 @@
     const addressNow = () => {
       const shown = seen;
       seen = "";
-      return `${address}&seen=${encodeURIComponent(shown)}`;
+      return `${address}&seen=${encodeURIComponent(shown)}&shape=${body.dataset.shape || ""}`;
     };
     whileVisible(keep(addressNow, (stream) => {
       stream.onmessage = (event) => whenReleased(() => merge(JSON.parse(event.data)));
