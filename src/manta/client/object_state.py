@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
+
+import msgspec
 
 from manta.client.readiness import judge
 
@@ -43,6 +45,8 @@ def state_of(kind: str, document: Mapping[str, Any]) -> State:
     match kind:
         case "RayJob":
             return _job(document)
+        case "RayCronJob" if invalid := _cron_violation(document):
+            return State("invalid", one_line(invalid), trouble=True)
         case "RayCronJob" | "CronJob":
             return _cron_job(document)
         case "RayCluster" if (document.get("spec") or {}).get("suspend"):
@@ -83,7 +87,6 @@ def _job(document: Mapping[str, Any]) -> State:
 
 
 def _cron_job(document: Mapping[str, Any]) -> State:
-    """A False condition reports an invalid schedule or template."""
     if (document.get("spec") or {}).get("suspend"):
         return State("suspended")
     status = document.get("status") or {}
@@ -93,6 +96,25 @@ def _cron_job(document: Mapping[str, Any]) -> State:
         return State("not ready", one_line(why), trouble=True)
     last = status.get("lastScheduleTime")
     return State("scheduled", f"last run at {last}" if last else "")
+
+
+def _cron_violation(document: Mapping[str, Any]) -> str:
+    """Why the operator starts no job of a RayCronJob, whose status does not say it, only an Event. Empty: it is
+    suspended, or valid; what a feature gate may allow is valid."""
+    from manta.api.ray.cronjob import RayCronJob
+    from manta.rules.settings import FeatureGates, Settings
+    from manta.rules.validation.cronjob import cronjob_violations
+
+    spec = document.get("spec") or {}
+    if spec.get("suspend") or "jobTemplate" not in spec:
+        return ""
+    gates = FeatureGates(**{one.name: True for one in fields(FeatureGates)})
+    try:
+        cron = msgspec.json.decode(msgspec.json.encode(document), type=RayCronJob)
+    except msgspec.ValidationError as error:
+        return str(error)
+    found = cronjob_violations(cron, Settings(gates=gates, cert_manager=True))
+    return str(found[0]) if found else ""
 
 
 def _pod(document: Mapping[str, Any]) -> State:

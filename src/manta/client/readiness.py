@@ -15,6 +15,8 @@ from manta.client.workload_readiness import NOT_OBSERVED, WORKLOADS, Verdict, ju
 
 READY_CONDITIONS = ("Ready", "RayClusterProvisioned", "Available", "Complete")
 WANTED = ("HeadPodReady", *READY_CONDITIONS)
+INVALID = "ValidationFailed"
+"""Reason of the condition Ready of a RayService with an invalid spec."""
 TROUBLES = ("Blocked", "ReplicaFailure")
 """Conditions that report a problem when they are True; their messages come first."""
 _JOB_WAITS: Mapping[str, str] = {
@@ -42,7 +44,7 @@ def judge(kind: str, document: Mapping[str, Any]) -> Verdict:
         case "Deployment":
             return _judge_deployment(document, status)
         case "RayService":
-            return _judge_conditions(status)
+            return _judge_service(document, status)
         case _ if kind in WORKLOADS:
             return judge_workload(kind, document)
         case _:
@@ -98,6 +100,18 @@ def _is_observed(document: Mapping[str, Any], status: Mapping[str, Any]) -> bool
     """Whether the status is of the current generation; a status without one counts as current."""
     generation = (document.get("metadata") or {}).get("generation", 0)
     return bool(status.get("observedGeneration", generation) >= generation)
+
+
+def _judge_service(document: Mapping[str, Any], status: Mapping[str, Any]) -> Verdict:
+    """An invalid spec stays so until somebody edits it."""
+    verdict = _judge_conditions(status)
+    invalid = any(
+        one["type"] == "Ready" and one["status"] == "False" and one.get("reason") == INVALID
+        for one in status.get("conditions") or ()
+    )
+    if invalid and _is_observed(document, status):
+        return Verdict(ready=False, failed=True, why=verdict.why)
+    return verdict
 
 
 def _judge_conditions(status: Mapping[str, Any]) -> Verdict:

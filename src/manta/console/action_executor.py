@@ -62,6 +62,7 @@ class ActionExecutor:
             change = change_of(action.word, one, snapshot, fields)
             match change:
                 case Delete():
+                    await _delete(client, RESOURCES[one.kind], one, dry_run=True)
                     return Forecast(lines=tuple(_deleted(snapshot, one)))
                 case Stop():
                     words = f"Ray job {change.submission} is stopped, and the RayJob is Complete"
@@ -238,9 +239,10 @@ async def _target(client: Client, job: Stop) -> Target:
     return Target(job.cluster.namespace, job.service, host="", token=token)
 
 
-async def _delete(client: Client, resource: Resource, one: Item) -> None:
+async def _delete(client: Client, resource: Resource, one: Item, *, dry_run: bool = False) -> None:
+    """One that is gone already is deleted. Raises UsageError if it is another one now."""
     try:
-        await client.delete(resource, one.key, uid=one.uid)
+        await client.delete(resource, one.key, uid=one.uid, dry_run=dry_run)
     except Conflict as error:
         raise UsageError(f"{one.kind} {one.key} was re-created since: {error}") from error
 

@@ -239,7 +239,7 @@ class Router:
             ("Content-Disposition", f'attachment; filename="{name}.log"'),
             ("Content-Security-Policy", "sandbox"),
         )
-        whole = _log_of(visitor.client, parts[0], key, container)
+        whole = await _begun(_log_of(visitor.client, parts[0], key, container))
         return HttpResponse(200, whole, headers, "text/plain; charset=utf-8")
 
 
@@ -260,6 +260,21 @@ def _log_of(
     if plural == PODS.plural:
         return _first_container_log(client, key, follow=follow, tail=tail)
     raise UsageError(f"{plural} have no log: open the log of one of its Pods")
+
+
+async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same chunks, of which the first has come. Raises what keeps it from coming: a page can still say that."""
+    try:
+        first = await anext(chunks)
+    except StopAsyncIteration:
+        first = b""
+
+    async def rest() -> AsyncIterator[bytes]:
+        yield first
+        async for chunk in chunks:
+            yield chunk
+
+    return rest()
 
 
 async def _first_container_log(

@@ -11,6 +11,7 @@ import msgspec
 
 from manta.api.meta import Key
 from manta.api.usage import UsageError
+from manta.client.job_logs import NoLogError
 from manta.client.websockets import asks_for_websocket
 from manta.console.api.handler import DOCUMENTS, RayApi
 from manta.console.api.routes import is_api_path
@@ -307,4 +308,6 @@ def _status_of(error: MantaError | UsageError) -> int:
     """The visitor's own mistake keeps its status; 502 says that the API server could not answer."""
     if isinstance(error, UsageError):
         return 400
+    if isinstance(error, NoLogError):
+        return 404
     return error.status if isinstance(error, ApiError) and error.status < 500 else 502

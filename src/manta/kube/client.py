@@ -283,6 +283,7 @@ class Client:
         resource_version: str | None = None,
         propagation: Propagation = "Background",
         grace_seconds: int | None = None,
+        dry_run: bool = False,
     ) -> bool:
         """Whether the object existed. Raises Conflict when it has another `uid`."""
         options = requests.delete_options(
@@ -290,6 +291,7 @@ class Client:
             resource_version=resource_version,
             propagation=propagation,
             grace_seconds=grace_seconds,
+            dry_run=dry_run,
         )
         request = Request(
             "DELETE",

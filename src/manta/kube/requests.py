@@ -78,6 +78,7 @@ def delete_options(
     resource_version: str | None,
     propagation: Propagation,
     grace_seconds: int | None,
+    dry_run: bool = False,
 ) -> dict[str, Any]:
     preconditions = {
         name: value
@@ -93,4 +94,6 @@ def delete_options(
         options["preconditions"] = preconditions
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
+    if dry_run:
+        options["dryRun"] = ["All"]
     return options

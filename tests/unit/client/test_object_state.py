@@ -17,6 +17,10 @@ TRACEBACK = (
 )
 
 
+JOB = {"entrypoint": "x", "rayClusterSpec": {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}}}  # fmt: skip
+INVALID = {"type": "Ready", "status": "False", "reason": "ValidationFailed", "message": "no YAML"}
+
+
 def document(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "x"}, "spec": spec, "status": status or {}}
 
@@ -36,6 +40,23 @@ def document(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any
         ("RayJob", document(), "new"),
         ("RayCronJob", document(suspend=True), "suspended"),
         ("RayCronJob", document(), "scheduled"),
+        ("RayCronJob", document(schedule="0 2 * * *", jobTemplate=JOB), "scheduled"),
+        ("RayCronJob", document(schedule="61 * * * *", jobTemplate=JOB), "invalid"),
+        (
+            "RayCronJob",
+            document(schedule="0 2 * * *", timeZone="Mars/X", jobTemplate=JOB),
+            "invalid",
+        ),
+        ("RayCronJob", document(schedule="0 2 * * *", jobTemplate={"entrypoint": "x"}), "invalid"),
+        ("RayCronJob", document(schedule="0 2 * * *", jobTemplate={"entrypoint": 5}), "invalid"),
+        ("RayCronJob", document(schedule="61 * * * *", suspend=True, jobTemplate=JOB), "suspended"),
+        ("CronJob", document(schedule="0 2 * * *", jobTemplate={"spec": {}}), "scheduled"),
+        ("RayService", document({"conditions": [INVALID]}), "failed"),
+        (
+            "RayService",
+            document({"conditions": [INVALID | {"reason": "Initializing"}]}),
+            "not ready",
+        ),
         ("Pod", document({"phase": "Succeeded"}), "completed"),
         ("Pod", document({"phase": "Failed"}), "failed"),
         ("Pod", document({"phase": "Pending"}), "not ready"),
@@ -116,3 +137,15 @@ def test_the_memory_of_a_node_is_in_human_units() -> None:
         "status": {"allocatable": {"cpu": "8", "memory": "24684100Ki"}},
     }
     assert node_row(node, []).memory == "23.5 GiB"
+
+
+def test_a_schedule_that_never_runs_says_why() -> None:
+    state = state_of("RayCronJob", document(schedule="61 * * * *", jobTemplate=JOB))
+    assert "spec.schedule" in state.why
+    assert "use numbers from 0 to 59" in state.why
+
+
+def test_an_invalid_service_may_be_valid_again_after_an_edit() -> None:
+    edited = document({"conditions": [INVALID], "observedGeneration": 1})
+    edited["metadata"]["generation"] = 2
+    assert state_of("RayService", edited).word == "not ready"

@@ -19,7 +19,8 @@ from manta.api.usage import UsageError
 from manta.api.well_known import ANNOTATION_LAST_APPLIED as LAST_APPLIED
 from manta.console.action_executor import ActionExecutor
 from manta.console.changes import Patch, change_of
-from manta.console.pages.actions import BY_WORD
+from manta.console.pages.actions import BY_WORD, confirmation
+from manta.console.pages.forecast import Forecast
 from manta.console.rights import rights_of
 from manta.httpserver.messages import HttpResponse, User
 from manta.kube.client import Client
@@ -288,6 +289,45 @@ async def test_if_the_second_object_fails_the_first_is_named() -> None:
 def test_a_wrong_number_of_workers_is_explained(fields: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         change_of("scale", ready_cluster("demo"), snapshot(), fields)
+
+
+async def test_a_form_with_a_mistake_is_shown_again_with_what_was_written() -> None:
+    async with running_console() as console:
+        await created(console)
+        await known(console)
+        page = text(await console.get("/rayclusters/default/demo/scale", "group=w&replicas=9"))
+        assert "between 0 and 3" in page
+        assert 'name="replicas" min="0" max="99999" value="9"' in page
+        assert "Show what would happen" in page
+        page = text(await console.get("/rayclusters/default/demo/scale", "group=w&replicas=2"))
+        assert "Show what would happen" not in page
+
+
+async def test_a_mistake_that_is_sent_leads_back_to_the_object() -> None:
+    async with running_console() as console:
+        form = urlencode({"uid": await created(console), "group": "w", "replicas": "9"}).encode()
+        answer = await console.post("/rayclusters/default/demo/scale", form)
+        assert answer.status == 400
+        assert '<a href="/rayclusters/default/demo">Back to default/demo</a>' in text(answer)
+        assert 'aria-current="page"' not in text(answer)
+        assert '<a href="/events">Events</a>' in text(answer)  # the navigation
+
+
+async def test_what_a_deletion_would_say_is_asked_first() -> None:
+    async with running_console() as console:
+        await created(console)
+        forecast = ActionExecutor(COMMANDS).forecast
+        shown = ready_cluster("demo")  # with another UID than the one that is there
+        found = await forecast(console.plane.client, snapshot(), shown, BY_WORD["delete"], {})
+        assert "re-created" in found.problems[0]
+        await console.plane.client.get(RAY_CLUSTERS, DEMO)
+
+
+@pytest.mark.parametrize("kind", ["RayCluster", "RayJob", "RayService", "RayCronJob"])
+def test_each_kind_has_its_own_words_about_being_suspended(kind: str) -> None:
+    for word in ("suspend", "resume"):
+        page = confirmation(ray(kind, "x"), BY_WORD[word], Forecast(), {})
+        assert ("chedule" in page.body()) == (kind == "RayCronJob")
 
 
 def test_a_patch_is_for_this_very_object() -> None:

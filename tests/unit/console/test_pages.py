@@ -365,3 +365,11 @@ def test_a_suspended_cluster_uses_nothing() -> None:
     assert "suspended" in body
     assert "0/2" not in body
     assert "72.0 GiB" not in body
+
+
+def test_a_service_with_an_invalid_spec_has_failed_and_waits_for_nothing() -> None:
+    wrong = condition("Ready", False, "no YAML", "ValidationFailed")
+    service = ray("RayService", "words", {"conditions": [wrong], "observedGeneration": 1})
+    page = object_page(snapshot(service), service, lambda *_: True).body()
+    assert "</span>failed</span> no YAML" in page
+    assert "waits for: no YAML" not in page

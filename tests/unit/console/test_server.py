@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 
 from manta.api.meta import Key
-from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import PODS
 from manta.console.sessions import Session
 from manta.console.visitors import Visitor, Visitors
@@ -236,3 +236,17 @@ async def test_the_log_of_each_container_of_a_pod_can_be_read() -> None:
         assert "written by autoscaler" in text(await console.get(here, "container=autoscaler"))
         other = await console.get(here, "container=nonsense")  # not of this Pod
         assert "written by ray-head" in text(other)
+
+
+async def test_the_download_of_a_log_that_is_not_there_says_so() -> None:
+    """A download that breaks off says nothing: the browser stays on the page before."""
+    job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "train"}, "spec": {"entrypoint": "x", "clusterSelector": {"ray.io/cluster": "demo"}}}  # fmt: skip
+    async with running_console() as console:
+        await console.plane.client.create(RAY_JOBS, "default", job)
+        for path, words in (
+            ("/rayjobs/default/train/log", "has no log yet"),
+            ("/rayjobs/default/gone/log", "not found"),
+            ("/pods/default/gone/log", "not found"),
+        ):
+            answer = await console.get(path, "download=1")
+            assert (answer.status, words in text(answer)) == (404, True)

@@ -31,8 +31,8 @@ class Action:
     verb: str
     """The verb of Kubernetes that it needs."""
     offered: Callable[[Item], bool]
-    says: str
-    """What will happen, in a sentence."""
+    says: str | Mapping[str, str]
+    """What will happen, in a sentence; by kind, if it differs."""
     asks: tuple[str, ...] = ()
     """Fields that the person fills in first; the page of confirmation keeps them."""
     danger: bool = False
@@ -67,11 +67,21 @@ def _both_sides(one: Item) -> bool:
 ACTIONS: Final = (
     Action(
         "suspend", "Suspend", "patch", _may_suspend,
-        "Its Pods are deleted; the object stays and can be resumed. A schedule starts no further jobs.",
+        {
+            "RayCluster": "Its Pods are deleted; the object stays and can be resumed.",
+            "RayJob": "Its cluster is deleted. The job begins anew when it is resumed.",
+            "RayService": "Its clusters are deleted, and nothing is served until it is resumed.",
+            "RayCronJob": "The schedule starts no further jobs until it is resumed; jobs that run go on.",
+        },
     ),
     Action(
         "resume", "Resume", "patch", _suspended,
-        "Its Pods are created again. A schedule starts jobs again.",
+        {
+            "RayCluster": "Its Pods are created again.",
+            "RayJob": "Its cluster is created again, and the job begins anew.",
+            "RayService": "A cluster is created, which serves when it is ready.",
+            "RayCronJob": "The schedule starts jobs again.",
+        },
     ),
     Action(
         "scale", "Scale", "patch",
@@ -142,11 +152,12 @@ def _look(action: Action) -> str:
 
 def confirmation(one: Item, action: Action, forecast: Forecast, fields: Mapping[str, str]) -> Page:
     """Asks, and says what will happen. The form carries the UID: a successor of the same name is safe."""
-    back, asks = address(one.kind, one.key), action.asks_for(fields)
+    back = address(one.kind, one.key)
+    asks = action.asks_for(fields) or bool(action.asks and forecast.problems)
     kept = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
     body = [
-        tag("p", action.says),
-        _FORMS[action.word](one) if asks else kept,
+        tag("p", action.says if isinstance(action.says, str) else action.says[one.kind]),
+        _FORMS[action.word](one, fields) if asks else kept,
         None if asks else _said(action, fields),
         forecast_html(forecast),
         None if asks else tag("input", type="hidden", name="uid", value=one.uid),
@@ -169,46 +180,54 @@ def confirmation(one: Item, action: Action, forecast: Forecast, fields: Mapping[
 def _said(action: Action, fields: Mapping[str, str]) -> Html | None:
     """What the person has filled in, as a sentence."""
     words = {
-        "scale": f"Group {fields.get('group', '')}: {fields.get('replicas', '')} workers.",
+        "scale": f"Group {fields.get('group', '')}: {_counted(fields.get('replicas', ''))}.",
         "upgrade": f"Image: {fields.get('image', '')}",
         "retry": f"The new job is called {fields.get('name', '')}.",
     }
     return tag("p", words[action.word]) if action.word in words else None
 
 
+def _counted(replicas: str) -> str:
+    return f"{replicas} worker{'' if replicas == '1' else 's'}"
+
+
 def _button(action: Action, forecast: Forecast, *, asks: bool) -> Html | None:
-    if forecast.problems:
-        return None
     if asks:
         return tag("button", "Show what would happen", class_="primary")
+    if forecast.problems:
+        return None
     return tag("button", action.label, class_="danger" if action.danger else "primary")
 
 
-def _scale_form(one: Item) -> Html:
+def _scale_form(one: Item, given: Mapping[str, str]) -> Html:
+    """`given`: what the person has written, which may be wrong."""
     groups = one.object.spec.get("workerGroupSpecs") or ()
     options = [
         tag(
             "option",
             f"{group.get('groupName')} (now {group.get('replicas', 0)})",
             value=group.get("groupName"),
+            selected=group.get("groupName") == given.get("group"),
         )
         for group in groups
     ]
-    count = groups[0].get("replicas", 0) if groups else 0
+    count = given.get("replicas") or (groups[0].get("replicas", 0) if groups else 0)
     return join([
         tag("label", "Worker group", tag("select", options, name="group")),
         tag("label", "Workers", tag("input", type="number", name="replicas", min=0, max=99999, value=count, required=True)),
     ])  # fmt: skip
 
 
-def _upgrade_form(one: Item) -> Html:
+def _upgrade_form(one: Item, given: Mapping[str, str]) -> Html:
     config = one.object.spec.get("rayClusterConfig") or {}
+    image = given.get("image", _head_image(config))
+    version = given.get("version", config.get("rayVersion", ""))
     return join([
         tag(
             "label", "Image of every Ray container",
-            tag("input", type="text", name="image", value=_head_image(config), required=True),
+            tag("input", type="text", name="image", value=image, required=True),
         ),
-        tag("label", "Ray version", tag("input", type="text", name="version", value=config.get("rayVersion", ""))),
+        tag("label", "Ray version", tag("input", type="text", name="version", value=version)),
     ])  # fmt: skip
 
 
@@ -217,7 +236,7 @@ def _head_image(config: Mapping[str, Any]) -> str:
     return str((pod.get("containers") or [{}])[0].get("image", ""))
 
 
-_FORMS: Final[Mapping[str, Callable[[Item], Html]]] = {
+_FORMS: Final[Mapping[str, Callable[[Item, Mapping[str, str]], Html]]] = {
     "scale": _scale_form,
     "upgrade": _upgrade_form,
 }

@@ -11,8 +11,8 @@ from manta.console.pages.page import Page, Section
 from manta.console.pages.parts import KINDS, address
 
 DONE: Final[Mapping[str, str]] = {
-    "suspend": "Suspended: its Pods are being deleted, the object stays.",
-    "resume": "Resumed: its Pods are being created again.",
+    "suspend": "Suspended; the object stays.",
+    "resume": "Resumed.",
     "scale": "Scaled.",
     "delete": "Deleted.",
     "stop": "Ray stops the job; Retry starts a new one.",

@@ -234,7 +234,7 @@ def _pod(pod: Pod, state: State, now: datetime, live: Live) -> Html:
         tag("td", state_badge(state)),
         tag("td", state.why, class_="words"),
         tag("td", pod.spec.node_name, class_="node"),
-        tag("td", _gpus(pod, live), class_="gpus"),
+        tag("td", _gpus(pod, live), class_="gpus", data_label="GPUs"),
         tag("td", restarts or "", class_="number", data_label="restarts"),
         tag("td", ago(meta.creation_timestamp, now)),
         tag("td", tag("a", "log", href=log, aria_label=f"log of {meta.name}")),

@@ -100,5 +100,6 @@ def _step(one: Item) -> Html:
     except msgspec.ValidationError as error:
         return tag("p", f"The status cannot be read: {error}", class_="problem")
     look = {Stage.FAILED: "bad", Stage.COMPLETE: "good"}.get(view.stage, "wait")
-    waits = join([" waits for: ", view.waits_for]) if view.waits_for else None
+    before = " " if view.stage is Stage.FAILED else " waits for: "
+    waits = join([before, view.waits_for]) if view.waits_for else None
     return tag("p", badge(WORDS[view.stage], look), waits, class_="step")
