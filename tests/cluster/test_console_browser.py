@@ -163,7 +163,7 @@ async def clusters(someone: Person) -> None:
     await someone.keep("plan")
     await page.click("Apply")
     await page.shows("Applied.")
-    await page.shows("1/1")  # by itself, when the worker is ready
+    await page.shows("ready workers: 1")  # by itself, when the worker is ready
 
     await someone.look(someone.path(RAY_CLUSTERS, "demo"), "{'CPU': 4.0}")
     assert "workers, 1 launching" in await page.text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -118,7 +119,7 @@ class ActionExecutor:
     ) -> tuple[Forecast, ...]:
         """What applying this text would do, for each of its objects. `opened`: the one that was opened to edit it."""
         try:
-            documents = self.commands.read(text)
+            documents = await asyncio.to_thread(self.commands.read, text)  # it may take a second
         except UsageError as error:
             return (Forecast(problems=(str(error),)),)
         found = [await self._planned(client, one, opened) for one in documents]
@@ -154,7 +155,7 @@ class ActionExecutor:
         """The kinds and keys of its objects. Raises UsageError, which names those that are written already, and the
         client's errors."""
         done: list[tuple[str, Key]] = []
-        for one in self.commands.read(text):
+        for one in await asyncio.to_thread(self.commands.read, text):
             kind, key = str(one["kind"]), _key_of(one)
             try:
                 if opened is not None and opened.is_of(one):

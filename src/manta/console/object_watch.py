@@ -7,18 +7,18 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from manta.api.core import Node
 from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_ORIGIN_NAME
-from manta.api.ray.resources import RAY_RESOURCES
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_RESOURCES
 from manta.api.resources import CORE_EVENTS, NODES, PODS, Resource
 from manta.api.well_known import LABEL_APP_COMPONENT
 from manta.console.operators import COMPONENTS
 from manta.console.rights import EVERYTHING, may, user_name
 from manta.console.samples import values_of
-from manta.console.snapshot import Item, Sample, Snapshot, item
+from manta.console.snapshot import STALE, Item, Sample, Snapshot, item
 from manta.console.views import Event, Pod, RayObject
 from manta.kube.client import Client
 from manta.runtime.clock import Clock
@@ -34,19 +34,41 @@ _ALL: Final = Resource("*", "v1", "*", "")
 KNOWN_SECONDS: Final = 5.0
 """How long the answer to a form waits for the watch to bring the object that it created."""
 MAX_SAMPLES: Final = 720
+MIN_SAMPLES: Final = 40
+ALL_SAMPLES: Final = 40_000
+"""Of all objects: with their times and numbers they take 0.2 KiB each, for each visitor."""
 POD_LABELS: Final = (
     LABEL_CLUSTER,
     f"{LABEL_ORIGIN_NAME},!{LABEL_CLUSTER}",  # they submit jobs
     f"{LABEL_APP_COMPONENT} in ({','.join(sorted(COMPONENTS))}),!{LABEL_CLUSTER},!{LABEL_ORIGIN_NAME}",
 )
 """The Pods of Ray and of operators, each in one of these selections: a cluster may have thousands of others."""
-_SEEN: Final[tuple[tuple[Resource, type[Any], tuple[str, ...]], ...]] = (
-    *((one, RayObject, ("",)) for one in RAY_RESOURCES),
-    (PODS, Pod, POD_LABELS),
-    (CORE_EVENTS, Event, ("",)),
-    (NODES, Node, ("",)),
+EVENT_FIELDS: Final = (
+    f"involvedObject.apiVersion={RAY_CLUSTERS.api_version}",
+    "involvedObject.kind=Pod",
 )
+"""Events of Ray objects and of Pods, each in one of these selections: no page shows others."""
+
+
+class _Selection(NamedTuple):
+    labels: str = ""
+    fields: str = ""
+
+
+_ALL_OF_THEM: Final = (_Selection(),)
+_SEEN: Final[tuple[tuple[Resource, type[Any], Sequence[_Selection]], ...]] = (
+    *((one, RayObject, _ALL_OF_THEM) for one in RAY_RESOURCES),
+    (PODS, Pod, [_Selection(labels=one) for one in POD_LABELS]),
+    (CORE_EVENTS, Event, [_Selection(fields=one) for one in EVENT_FIELDS]),
+    (NODES, Node, _ALL_OF_THEM),
+)
+"""Each with its selections."""
 _FIRST: Final = tuple(one.plural for one in RAY_RESOURCES)
+
+
+def most_samples(objects: int) -> int:
+    """Of each of so many objects: the plots of a large fleet are shorter."""
+    return max(MIN_SAMPLES, min(MAX_SAMPLES, ALL_SAMPLES // max(objects, 1)))
 
 
 class ObjectWatch:
@@ -63,7 +85,7 @@ class ObjectWatch:
         self._clock = clock
         self._namespaces = tuple(namespaces)
         self._informers: dict[str, tuple[Informer[Any], ...]] = {}
-        """By plural: one for each selection of labels."""
+        """By plural: one for each selection."""
         self._refused: dict[str, str] = {}
         self._items: dict[tuple[str, Key], Item] = {}
         self._samples: dict[str, tuple[Sample, ...]] = {}
@@ -78,16 +100,13 @@ class ObjectWatch:
         self._user, everything = await asyncio.gather(
             user_name(self._client), may(self._client, EVERYTHING, _ALL)
         )
-        for (
-            resource,
-            into,
-            labels,
-        ) in _SEEN:  # not all at once: each connection that was open costs 0.3 MiB
+        # Not all at once: each connection that was open costs 0.3 MiB.
+        for resource, into, selections in _SEEN:
             if (scope := () if everything else await self._scope(resource)) is None:
                 self._refused[resource.plural] = f"you may not list {resource.group_resource}"
             else:
                 self._informers[resource.plural] = tuple(
-                    self._watch(resource, into, scope, one) for one in labels
+                    self._watch(resource, into, scope, one) for one in selections
                 )
         await self._synced(_FIRST, SYNC_SECONDS)
         await self._synced(self._informers, OTHERS_SECONDS)
@@ -165,10 +184,20 @@ class ObjectWatch:
         return all(await asyncio.gather(*verbs))
 
     def _watch(
-        self, resource: Resource, into: type[Any], scope: Sequence[str], labels: str
+        self,
+        resource: Resource,
+        into: type[Any],
+        scope: Sequence[str],
+        selection: _Selection,
     ) -> Informer[Any]:
         informer: Informer[Any] = Informer(
-            self._client, resource, into, namespaces=scope, labels=labels, share=self._share
+            self._client,
+            resource,
+            into,
+            namespaces=scope,
+            labels=selection.labels,
+            fields=selection.fields,
+            share=self._share,
         )
         informer.add_handler(
             self._keep(resource.kind) if into is RayObject else lambda _old, _new: self.notify()
@@ -196,7 +225,7 @@ class ObjectWatch:
         kept = self._samples.get(found.uid, ())
         if not kept or kept[-1].values != values:
             new = Sample(self._clock.now(), values)
-            self._samples[found.uid] = (*kept[1 - MAX_SAMPLES :], new)
+            self._samples[found.uid] = (*kept[1 - most_samples(len(self._samples)) :], new)
 
     def notify(self) -> None:
         """Tell the streams that a page may look different now."""
@@ -212,13 +241,13 @@ class ObjectWatch:
         """Why what is shown may be out of date; empty: the watches work."""
         informers = chain.from_iterable(self._informers.values())
         why = next((one.watch_error for one in informers if one.watch_error), "")
-        return f"What you see may be out of date: {why}" if why else ""
+        return f"What you see {STALE}: {why}" if why else ""
 
     def _hidden(self) -> Iterator[tuple[str, str]]:
         yield from self._refused.items()
         for plural, informers in self._informers.items():
             errors = [one.watch_error for one in informers if one.watch_error]
             if errors:
-                yield plural, f"{plural} may be out of date: {errors[0]}"
+                yield plural, f"{plural} {STALE}: {errors[0]}"
             elif not all(one.has_synced for one in informers):
                 yield plural, f"{plural} are still being listed"

@@ -6,20 +6,31 @@ behind it. The request itself is sent with the user's own credentials, so a wron
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from manta.api.ray.resources import RAY_RESOURCES
 from manta.api.resources import (
+    NODES,
     SELF_SUBJECT_ACCESS_REVIEWS,
     SELF_SUBJECT_REVIEWS,
     SELF_SUBJECT_RULES_REVIEWS,
+    SERVICES,
     Resource,
 )
 from manta.kube.client import Client
 from manta.kube.errors import Forbidden, NotFound
 
 EVERYTHING = "*"
+_QUESTIONS: Final = (
+    *((verb, one, "") for verb in ("patch", "create", "delete") for one in RAY_RESOURCES),
+    ("get", SERVICES, "proxy"),
+    ("create", SERVICES, "proxy"),
+    ("get", NODES, "proxy"),
+)
+"""What pages ask `Rights`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +81,39 @@ def _texts(values: Sequence[str] | None) -> frozenset[str]:
 
 
 async def ask_rights(client: Client, namespace: str) -> Rights:
+    """The review may be incomplete: an authorizer behind a webhook, as those of cloud providers, knows no rules. Then
+    each question of the pages is asked by itself."""
     body = {"spec": {"namespace": namespace}}
-    return rights_of(await client.create(SELF_SUBJECT_RULES_REVIEWS, "", body, into=dict[str, Any]))
+    review = await client.create(SELF_SUBJECT_RULES_REVIEWS, "", body, into=dict[str, Any])
+    found = rights_of(review)
+    if not (review.get("status") or {}).get("incomplete"):
+        return found
+    open_questions = [one for one in _QUESTIONS if not found.allows(one[0], one[1], "", one[2])]
+    answers = await asyncio.gather(
+        *(
+            may(client, verb, one, namespace if one.namespaced else "", part)
+            for verb, one, part in open_questions
+        )
+    )
+    more = (
+        Rule(
+            frozenset((verb,)),
+            frozenset((one.group,)),
+            frozenset((f"{one.plural}/{part}" if part else one.plural,)),
+            frozenset(),
+        )
+        for (verb, one, part), allowed in zip(open_questions, answers, strict=True)
+        if allowed
+    )
+    return Rights((*found.rules, *more))
 
 
-async def may(client: Client, verb: str, resource: Resource, namespace: str = "") -> bool:
+async def may(
+    client: Client, verb: str, resource: Resource, namespace: str = "", subresource: str = ""
+) -> bool:
     """Whether this user may; an empty namespace means all of them."""
     attributes = {
+        "subresource": subresource,
         "verb": verb,
         "group": resource.group,
         "resource": resource.plural,

@@ -52,6 +52,8 @@ _POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
+AGAIN: Final = ("Refresh", "10")
+"""Of a page that the API server could not answer: it is there by itself when the API server is."""
 _READS: Final = frozenset(("GET", "HEAD"))
 _HTML: Final = "text/html; charset=utf-8"
 
@@ -123,7 +125,9 @@ class ConsoleHandler(Handler):
         except (MantaError, UsageError) as error:
             log.warning("%r: %s", request.path, error)
             page = messages.failed(str(error), _status_of(error), request.path)
-            return self._page(page, session=session)
+            answer = self._page(page, session=session)
+            again = page.status == 502 and request.method == "GET"
+            return replace(answer, headers=(*answer.headers, AGAIN)) if again else answer
 
     def error_response(self, error: HttpError) -> HttpResponse:
         """A Status: people can read it, and clients of the API must."""

@@ -16,6 +16,8 @@ from manta.client.object_state import State, state_of
 from manta.console.capacity import Amount, offered, requested
 from manta.console.views import Event, Pod, RayObject
 
+STALE = "may be out of date"
+"""In the words about a kind whose watch fails."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

@@ -15,13 +15,14 @@ from manta.api.documents.reader import read_yaml as from_yaml
 from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
+from manta.api.resources import NODES, SELF_SUBJECT_RULES_REVIEWS
 from manta.api.usage import UsageError
 from manta.api.well_known import ANNOTATION_LAST_APPLIED as LAST_APPLIED
 from manta.console.action_executor import ActionExecutor
 from manta.console.changes import Patch, change_of
 from manta.console.pages.actions import BY_WORD, confirmation
 from manta.console.pages.forecast import Forecast
-from manta.console.rights import rights_of
+from manta.console.rights import ask_rights, rights_of
 from manta.httpserver.messages import HttpResponse, User
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
@@ -360,3 +361,31 @@ def test_rights_follow_verbs_groups_resources_and_names() -> None:
         {"status": {"resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]}}
     )
     assert everything.allows("delete", RAY_CLUSTERS, "b")
+
+
+class _Reviews:
+    """An API server with an authorizer that knows no rules: it answers single questions only."""
+
+    def __init__(self, *, incomplete: bool) -> None:
+        self.incomplete = incomplete
+        self.asked: list[Any] = []
+
+    async def create(self, resource: Any, _namespace: str, body: Any, **_: Any) -> Any:
+        if resource == SELF_SUBJECT_RULES_REVIEWS:
+            return {"status": {"resourceRules": [], "incomplete": self.incomplete}}
+        asked = body["spec"]["resourceAttributes"]
+        self.asked.append(asked)
+        wanted = ("patch", "rayclusters", "", "team-a"), ("get", "nodes", "proxy", "")
+        found = tuple(asked[name] for name in ("verb", "resource", "subresource", "namespace"))
+        return {"status": {"allowed": found in wanted}}
+
+
+async def test_an_incomplete_review_is_completed_by_single_questions() -> None:
+    rights = await ask_rights(cast("Client", _Reviews(incomplete=True)), "team-a")
+    assert rights.allows("patch", RAY_CLUSTERS, "any")
+    assert rights.allows("get", NODES, "n", "proxy")
+    assert not rights.allows("delete", RAY_CLUSTERS, "any")
+    assert not rights.allows("get", NODES, "n")
+    complete = _Reviews(incomplete=False)
+    assert not (await ask_rights(cast("Client", complete), "team-a")).rules
+    assert complete.asked == []

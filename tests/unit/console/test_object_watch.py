@@ -6,8 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from manta.api.resources import NODES, PODS, SELF_SUBJECT_ACCESS_REVIEWS
-from manta.console.object_watch import ObjectWatch
+from manta.api.resources import CORE_EVENTS, NODES, PODS, SELF_SUBJECT_ACCESS_REVIEWS
+from manta.console.object_watch import (
+    ALL_SAMPLES,
+    MAX_SAMPLES,
+    MIN_SAMPLES,
+    ObjectWatch,
+    most_samples,
+)
 from manta.console.pages.fleet import filter_of, fleet
 from manta.httpserver.messages import User
 from manta.kube.client import Client
@@ -136,3 +142,31 @@ async def test_a_watch_that_fails_is_told_until_it_works_again() -> None:
             await eventually(lambda: not watch.trouble())
         finally:
             await watch.close()
+
+
+async def test_events_of_ray_objects_and_of_pods_are_kept() -> None:
+    about = {
+        "of-a-cluster": {"apiVersion": "ray.io/v1", "kind": "RayCluster"},
+        "of-a-pod": {"apiVersion": "v1", "kind": "Pod"},
+        "of-a-node": {"apiVersion": "v1", "kind": "Node"},
+        "of-a-job": {"apiVersion": "batch/v1", "kind": "Job"},
+    }
+    async with memory_plane(crds=ray_crds()) as plane:
+        for name, one in about.items():
+            reference = {**one, "name": "x", "namespace": "default"}
+            body = {"metadata": {"name": name}, "involvedObject": reference}
+            await plane.client.create(CORE_EVENTS, "default", body)
+        watch = ObjectWatch(plane.client, plane.clock)
+        try:
+            await watch.start()
+            await eventually(lambda: not watch.snapshot().hidden)
+            found = sorted(event.metadata.name for event in watch.snapshot().events)
+            assert found == ["of-a-cluster", "of-a-pod"]
+        finally:
+            await watch.close()
+
+
+def test_the_plots_of_a_thousand_clusters_are_shorter_than_those_of_ten() -> None:
+    assert (most_samples(0), most_samples(10)) == (MAX_SAMPLES, MAX_SAMPLES)
+    assert most_samples(1000) * 1000 <= ALL_SAMPLES
+    assert most_samples(100_000) == MIN_SAMPLES

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from manta.client.gpus import GpuRow
@@ -28,7 +29,7 @@ from manta.console.pages.parts import MAX_PODS, pods_section, sentence
 from manta.console.pages.plan import plan_page
 from manta.console.plots import Line, steps
 from manta.console.snapshot import Item, Sample, Snapshot
-from manta.console.views import Pod
+from manta.console.views import Event, Pod
 from manta.ray.models import TaskList, _TaskData, _TaskRows
 from support.console import (
     CREATED,
@@ -373,3 +374,16 @@ def test_a_service_with_an_invalid_spec_has_failed_and_waits_for_nothing() -> No
     page = object_page(snapshot(service), service, lambda *_: True).body()
     assert "</span>failed</span> no YAML" in page
     assert "waits for: no YAML" not in page
+
+
+def test_the_page_of_events_has_those_of_pods_of_ray_also_when_they_are_gone() -> None:
+    def about(name: str, pod: str) -> Event:
+        reference = {"kind": "Pod", "namespace": "default", "name": pod}
+        return msgspec.convert({"metadata": {"name": name, "uid": name}, "involvedObject": reference, "message": name}, Event)  # fmt: skip
+
+    events = (about("of-one-that-is-gone", "demo-small-x1"), about("of-a-web-server", "demoweb-x1"))
+    seen = snapshot(ready_cluster("demo"), events=events)
+    body = events_page(seen, warnings=False).body()
+    assert "of-one-that-is-gone" in body
+    assert "of-a-web-server" not in body
+    assert "1, newest first" in body

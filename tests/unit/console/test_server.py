@@ -14,7 +14,7 @@ from manta.api.resources import PODS
 from manta.console.sessions import Session
 from manta.console.visitors import Visitor, Visitors
 from manta.httpserver.messages import HttpRequest, HttpResponse
-from manta.kube.errors import Unauthorized
+from manta.kube.errors import Unauthorized, Unreachable
 from manta.localplane.apiserver.streaming.connector import LogOptions
 from manta.runtime.clock import SystemClock
 from support.connector import LocalConnector
@@ -165,6 +165,18 @@ async def test_a_401_of_the_server_keeps_the_login_of_the_link() -> None:
         assert answer.status == 502
         assert "the token has expired" in text(answer)
         assert "Set-Cookie" not in dict(answer.headers)
+
+
+async def test_a_page_that_the_api_server_cannot_answer_tries_again_by_itself() -> None:
+    class Down(Visitors):
+        async def of(self, session: Session) -> Visitor:
+            raise Unreachable("connection refused", sent=False)
+
+    async with running_console(kinds=False) as console:
+        console.handler._visitors = Down(lambda _: console.plane.client, SystemClock())
+        answer = await console.get("/")
+        assert (answer.status, dict(answer.headers)["Refresh"]) == (502, "10")
+        assert "Refresh" not in dict((await console.post("/plan", b"yaml=")).headers)
 
 
 async def test_a_forged_cookie_is_a_stranger() -> None:

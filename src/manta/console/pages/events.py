@@ -1,6 +1,8 @@
-"""The newest Events of everything that the user may see. Pure."""
+"""The newest Events of all Ray objects that the user may see. Pure."""
 
 from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
 
 from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER
@@ -14,7 +16,14 @@ MAX_EVENTS = 200
 
 
 def events_page(snapshot: Snapshot, *, warnings: bool) -> Page:
-    shown = [one for one in snapshot.events if not warnings or one.type == "Warning"]
+    """Of Ray objects, of their Pods, and of operators."""
+    known = {pod.metadata.key for pod in snapshot.pods}
+    clusters_known = {one.key for one in snapshot.items if one.kind == "RayCluster"}
+    shown = [
+        one
+        for one in snapshot.events
+        if (not warnings or one.type == "Warning") and _is_of_ray(one, known, clusters_known)
+    ]
     other = (
         tag("a", "all", href="/events")
         if warnings
@@ -38,6 +47,16 @@ def events_page(snapshot: Snapshot, *, warnings: bool) -> Page:
 
     section = events_section(last, snapshot.now, hidden=hidden, title="", named=named)
     return Page("Events", heading, (section,))
+
+
+def _is_of_ray(event: Event, pods: AbstractSet[Key], clusters: AbstractSet[Key]) -> bool:
+    """A Pod that is gone counts by its name, which begins with that of its cluster."""
+    about = event.involved_object
+    if about.kind != "Pod" or Key(about.namespace, about.name) in pods:
+        return True
+    words = about.name.split("-")
+    names = ("-".join(words[:count]) for count in range(1, len(words)))
+    return any(Key(about.namespace, name) in clusters for name in names)
 
 
 def _clusters_of(snapshot: Snapshot, events: list[Event]) -> dict[Key, Key]:

@@ -27,7 +27,7 @@ from manta.console.pages.parts import (
     state_badge,
     tone,
 )
-from manta.console.snapshot import Item, Snapshot
+from manta.console.snapshot import STALE, Item, Snapshot
 
 ROWS: Final = 200
 """On one page."""
@@ -170,10 +170,14 @@ def summary(snapshot: Snapshot) -> str:
 
 
 def _notes(snapshot: Snapshot) -> Html:
-    """Which objects are not among the rows, although others are, and why."""
+    """Which kinds are not among the rows, although others are, and why. The frame says if a watch fails."""
     if not snapshot.items:
         return join([])  # the empty table says it
-    hidden = [why for plural, why in snapshot.hidden.items() if plural.startswith("ray")]
+    hidden = [
+        why
+        for plural, why in snapshot.hidden.items()
+        if plural.startswith("ray") and STALE not in why
+    ]
     return tag("p", "; ".join(dict.fromkeys(hidden)), class_="notice wait") if hidden else join([])
 
 
