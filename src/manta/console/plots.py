@@ -117,6 +117,7 @@ def timeline(spans: Sequence[Span]) -> Html:
         tag("text", f"{end.strftime(shown)} UTC", x=WIDTH - 4, y=low, text_anchor="end"),
     )
     words = "; ".join(f"{one.name} {one.words}" for one in spans)
-    return tag(
-        "svg", rows, scale, viewBox=f"0 0 {WIDTH} {low + 6}", class_="plot", role="img", aria_label=words,
+    picture = tag(
+        "svg", rows, scale, viewBox=f"0 0 {WIDTH} {low + 6}", class_="plot wide", role="img", aria_label=words,
     )  # fmt: skip
+    return tag("div", picture, class_="scroll", tabindex="0", role="region", aria_label="Timeline")
