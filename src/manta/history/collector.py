@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from manta.history.store import Store, StoreError
 from manta.httpserver.handler import Handler
 from manta.httpserver.limits import Limits
 from manta.httpserver.messages import HttpRequest, HttpResponse, text_response
-from manta.runtime.process import until_first_ends
+from manta.runtime.process import in_daemon_thread, until_first_ends
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class Collector(Handler):
         while self._fetch is not None:
             began = time.monotonic()
             try:
-                await in_daemon_thread(self._poll)
+                await in_daemon_thread(self._poll, "poll")
             except OSError as error:
                 log.warning("answers of the dashboard are not kept: %s", error)
             await asyncio.sleep(pause_after(time.monotonic() - began))
@@ -162,7 +162,7 @@ class Collector(Handler):
 
     async def _round(self) -> bool:
         try:
-            await in_daemon_thread(self.ship)
+            await in_daemon_thread(self.ship, "ship")
         except (StoreError, OSError) as error:
             log.warning("not shipped, trying again: %s", error)
             return False
@@ -206,28 +206,6 @@ class Collector(Handler):
                 known = None
             self._shippers[directory.name] = known
         return self._shippers[directory.name]
-
-
-async def in_daemon_thread(work: Callable[[], None]) -> None:
-    """Run blocking work that may hang. Unlike that of `asyncio.to_thread`, it never holds up the exit."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def settle(error: BaseException | None) -> None:
-        if not done.done():
-            done.set_result(None) if error is None else done.set_exception(error)
-
-    def work_and_settle() -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except BaseException as caught:  # noqa: BLE001 - raised where it is awaited
-            error = caught
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, error)
-
-    threading.Thread(target=work_and_settle, daemon=True, name="ship").start()
-    await done
 
 
 async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:

@@ -8,8 +8,8 @@ cannot be renewed, the gate closes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from math import ceil
 from random import Random
@@ -23,7 +23,17 @@ from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, Conflict, MantaError, NotFound
 from manta.runtime.clock import Clock
 from manta.runtime.gate import WriteGate
-from manta.runtime.lease import Lease, Memory, Take, Timing, Watch, released, step, write_until
+from manta.runtime.lease import (
+    Lease,
+    Memory,
+    Timing,
+    Watch,
+    WriteLease,
+    released,
+    step,
+    write_until,
+)
+from manta.runtime.process import in_daemon_thread
 
 log = logging.getLogger(__name__)
 
@@ -76,13 +86,13 @@ class Election:
         except (MantaError, TimeoutError) as error:
             log.warning("cannot renew lease %s: %s", self._key, str(error) or "no response")
             return timing.retry / 2
-        if isinstance(decision, Take):
+        if isinstance(decision, WriteLease):
             self._lead_until(write_until(began, timing))
             return timing.retry
         self._stop_leading(f"{decision.holder} holds the lease")
         return timing.retry * (1 + 0.2 * self._random.random())
 
-    async def _attempt(self, client: Client, began: float) -> Take | Watch:
+    async def _attempt(self, client: Client, began: float) -> WriteLease | Watch:
         lease = await self._read(client)
         decision, self._memory = step(
             lease,
@@ -92,7 +102,7 @@ class Election:
             monotonic=began,
             timing=self._timing,
         )
-        if isinstance(decision, Take):
+        if isinstance(decision, WriteLease):
             written = await self._write(client, decision.lease)
             self._held = written
             self._memory = Memory(written.version, began)
@@ -220,11 +230,7 @@ class ElectionThread:
     async def run(self) -> None:
         """Run the thread until it has released the lease. Raises the error that ended it."""
         main = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = main.create_future()
-        thread = threading.Thread(
-            target=self._run_thread, args=(main, ended), name="election", daemon=True
-        )
-        thread.start()
+        ended = in_daemon_thread(lambda: self._run_thread(main), "election")
         try:
             await asyncio.shield(ended)
         finally:
@@ -232,20 +238,9 @@ class ElectionThread:
                 self._loop.call_soon_threadsafe(self._task.cancel)
                 await asyncio.wait([ended], timeout=3)
 
-    def _run_thread(self, main: asyncio.AbstractEventLoop, ended: asyncio.Future[None]) -> None:
-        def settle(error: BaseException | None) -> None:
-            if not ended.done():
-                ended.set_exception(error) if error else ended.set_result(None)
-
-        error: BaseException | None = None
-        try:
+    def _run_thread(self, main: asyncio.AbstractEventLoop) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(self._elect(main))
-        except asyncio.CancelledError:
-            error = None
-        except BaseException as caught:  # noqa: BLE001  the main loop raises it
-            error = caught
-        if not main.is_closed():
-            main.call_soon_threadsafe(settle, error)
 
     async def _elect(self, main: asyncio.AbstractEventLoop) -> None:
         self._loop = asyncio.get_running_loop()

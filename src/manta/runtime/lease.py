@@ -48,7 +48,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class WriteLease:
     """Write this lease: create it if `version` is empty, else replace that version."""
 
     lease: Lease
@@ -62,7 +62,7 @@ class Watch:
     seconds: float
 
 
-Decision = Take | Watch
+Decision = WriteLease | Watch
 
 
 def step(
@@ -70,17 +70,17 @@ def step(
 ) -> tuple[Decision, Memory]:
     """What to do about the lease as read (None: it does not exist), and what to remember."""
     if lease is None:
-        return Take(Lease(me, timing.duration, now, now, 0, "")), Memory()
+        return WriteLease(Lease(me, timing.duration, now, now, 0, "")), Memory()
     if lease.version != memory.version:
         memory = Memory(lease.version, monotonic)
     if lease.holder == me:
         renewed = replace(lease, renewed=now, duration=timing.duration)
-        return Take(renewed), memory
+        return WriteLease(renewed), memory
     left = memory.changed_at + lease.duration - monotonic
     if lease.holder and left > 0:
         return Watch(lease.holder, left), memory
     taken = Lease(me, timing.duration, now, now, lease.transitions + 1, lease.version)
-    return Take(taken), memory
+    return WriteLease(taken), memory
 
 
 def released(lease: Lease, now: datetime) -> Lease:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,3 +39,28 @@ async def until_first_ends(tasks: Sequence[asyncio.Task[Any]]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def in_daemon_thread(work: Callable[[], None], name: str) -> asyncio.Future[None]:
+    """Run blocking work that may hang. Unlike that of `asyncio.to_thread`, it never holds up the exit.
+
+    The future gets what `work` raises.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def end(error: BaseException | None) -> None:
+        if not ended.done():
+            ended.set_result(None) if error is None else ended.set_exception(error)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as caught:  # noqa: BLE001 - raised where it is awaited
+            error = caught
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(end, error)
+
+    threading.Thread(target=run, daemon=True, name=name).start()
+    return ended

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manta.runtime.lease import Lease, Memory, Take, Timing, Watch, step, write_until
+from manta.runtime.lease import Lease, Memory, Timing, Watch, WriteLease, step, write_until
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TIMING = Timing()
@@ -19,20 +19,20 @@ def a_lease(holder: str, version: str = "1") -> Lease:
     return Lease(holder, 15.0, NOW, NOW, 3, version)
 
 
-def decide(lease: Lease | None, memory: Memory, at: float) -> tuple[Take | Watch, Memory]:
+def decide(lease: Lease | None, memory: Memory, at: float) -> tuple[WriteLease | Watch, Memory]:
     return step(lease, memory, "me", now=NOW, monotonic=at, timing=TIMING)
 
 
 def test_a_lease_that_does_not_exist_is_created() -> None:
     decision, _ = decide(None, Memory(), 0)
-    assert isinstance(decision, Take)
+    assert isinstance(decision, WriteLease)
     assert decision.lease.holder == "me"
     assert decision.lease.version == ""
 
 
 def test_our_own_lease_is_renewed_and_keeps_its_history() -> None:
     decision, _ = decide(a_lease("me"), Memory(), 0)
-    assert isinstance(decision, Take)
+    assert isinstance(decision, WriteLease)
     assert decision.lease.transitions == 3
     assert decision.lease.version == "1"
 
@@ -43,7 +43,7 @@ def test_anothers_lease_is_left_alone_until_we_ourselves_saw_it_expire() -> None
     decision, memory = decide(a_lease("other"), memory, 114)
     assert isinstance(decision, Watch)
     decision, memory = decide(a_lease("other"), memory, 115)
-    assert isinstance(decision, Take)
+    assert isinstance(decision, WriteLease)
     assert decision.lease.transitions == 4
 
 
@@ -56,7 +56,7 @@ def test_a_renewal_by_its_holder_starts_the_wait_again() -> None:
 
 def test_a_released_lease_is_taken_at_once() -> None:
     decision, _ = decide(a_lease(""), Memory(), 0)
-    assert isinstance(decision, Take)
+    assert isinstance(decision, WriteLease)
 
 
 def test_a_timing_that_could_let_two_write_is_refused() -> None:
@@ -103,7 +103,7 @@ def test_no_two_replicas_may_write_at_the_same_time(
         decision, memories[who] = step(
             server.lease, memories[who], who, now=NOW, monotonic=time, timing=TIMING
         )
-        if isinstance(decision, Take) and fate != "lost request":
+        if isinstance(decision, WriteLease) and fate != "lost request":
             applied = server.write(decision.lease)
             if applied and fate == "ok":
                 may_write[who].append((time, write_until(time, TIMING)))
