@@ -38,6 +38,11 @@ def format_time(moment: datetime) -> str:
     return _in_utc(moment).replace(microsecond=0).isoformat() + "Z"
 
 
+def format_time_rounded_up(moment: datetime) -> str:
+    """`metav1.Time` that is never before `moment`: a pause that is counted from it is never too short."""
+    return format_time(moment + timedelta(microseconds=999_999))
+
+
 def format_micro_time(moment: datetime) -> str:
     """`metav1.MicroTime`: always six digits of fraction, always with Z."""
     return _in_utc(moment).isoformat(timespec="microseconds") + "Z"
