@@ -56,7 +56,7 @@ def test_every_module_says_what_it_is() -> None:
 
 
 def test_only_the_document_reader_knows_the_yaml_library() -> None:
-    """P5: PyYAML reads scalars by other rules than Kubernetes, and its loaders recurse (X1)."""
+    """PyYAML reads scalars by other rules than Kubernetes, and its loaders recurse."""
     users = {
         str(path.relative_to(ROOT / "src/manta"))
         for path in (ROOT / "src").rglob("*.py")
@@ -102,7 +102,7 @@ def test_every_listener_uses_the_one_http_server() -> None:
 
 
 def test_no_name_of_kuberay_is_defined_and_never_used() -> None:
-    """P12: a constant that nobody uses misleads whoever looks for where a thing is set."""
+    """A constant that nobody uses misleads whoever looks for where a thing is set."""
     path = ROOT / "src/manta/api/ray/names.py"
     defined = re.findall(r"^([A-Z][A-Z0-9_]+)\b[^=\n]*=", text_of(path), re.MULTILINE)
     files = [one for place in ("src", "tests", "tools") for one in (ROOT / place).rglob("*.py")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,3 +77,46 @@ def test_every_name_is_used_and_means_one_thing(module: object) -> None:
     assert not constants(module).keys() - used
     both = constants(well_known).keys() & constants(names).keys()
     assert not both
+
+
+UNITS = re.compile(
+    r"(?:^|_)(?:SECONDS|BYTES|CHARACTERS|MICROSECONDS|MILLISECONDS|SHARE)$|^[KMG]IB$|^_[KMG]IB$"
+)
+SAYS_UNIT = re.compile(
+    r"\b(?:seconds?|bytes?|characters|lifetime|times|share|a second|factor|multiple)\b|\bof\b.* part",
+    re.IGNORECASE,
+)
+
+
+def _amounts(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """(line, name, docstring) of the constants that are a float or a multiple of 1024."""
+    for scope in ast.walk(tree):
+        if not isinstance(scope, ast.Module | ast.ClassDef):
+            continue
+        for node, after in itertools.zip_longest(scope.body, scope.body[1:]):
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                continue
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if not isinstance(target, ast.Name) or not target.id.isupper():
+                continue
+            if _is_amount(node.value):
+                text = after.value if isinstance(after, ast.Expr) else None
+                yield node.lineno, target.id, ast.unparse(text) if text is not None else ""
+
+
+def _is_amount(value: ast.expr) -> bool:
+    if isinstance(value, ast.BinOp):
+        if isinstance(value.op, ast.Mult | ast.Pow) and "1024" in ast.unparse(value):
+            return True
+        return _is_amount(value.left) or _is_amount(value.right)
+    return isinstance(value, ast.Constant) and isinstance(value.value, float)
+
+
+def test_the_unit_of_an_amount_is_in_its_name_or_its_docstring() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}: {name}"
+        for path in modules()
+        for line, name, docstring in _amounts(tree_of(path))
+        if not UNITS.search(name) and not SAYS_UNIT.search(docstring)
+    ]
+    assert found == []

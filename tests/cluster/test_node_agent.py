@@ -390,7 +390,7 @@ async def test_a_deleted_node_is_not_registered_again_by_a_change_of_its_status(
     """U7: as with a kubelet, only its next start registers it."""
     async with node_plane(tmp_path, nodes=2) as node:
         await node.client.delete(NODES, Key("", "manta-2"))
-        monkeypatch.setattr("manta.localplane.node.registration.RENEW_EVERY", 0.01)
+        monkeypatch.setattr("manta.localplane.node.registration.RENEW_SECONDS", 0.01)
         full = {"DiskPressure": ("KubeletHasDiskPressure", "the disk is full")}
         monkeypatch.setattr("manta.localplane.node.registration.pressures", lambda *_: full)
         await node.restart_agent()  # which registers both

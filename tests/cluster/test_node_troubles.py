@@ -134,7 +134,7 @@ async def test_a_machine_without_free_memory(
 async def test_a_machine_that_falls_short_of_memory_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("manta.localplane.node.registration.RENEW_EVERY", 0.05)
+    monkeypatch.setattr("manta.localplane.node.registration.RENEW_SECONDS", 0.05)
     async with node_plane(tmp_path) as node:
         monkeypatch.setattr("manta.localplane.node.host.pressure._free_memory", lambda: 50 << 20)
         async with asyncio.timeout(20):

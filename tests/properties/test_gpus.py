@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from manta.localplane.node.gpus.allocation import NoDeviceError
-from manta.localplane.node.gpus.pool import RECORD, GpuPool, deal, read_holdings
+from manta.localplane.node.gpus.pool import RECORD, GpuPool, assign_to_nodes, read_holdings
 from manta.localplane.node.spec.pod_spec import NodePod
 from support.gpus import a_pod, asking, gpus
 
@@ -35,7 +35,7 @@ class Allocation(RuleBasedStateMachine):
         self.pool = self.new_pool()
 
     def new_pool(self) -> GpuPool:
-        pool = GpuPool(deal(GPUS, NODES), self.pods)
+        pool = GpuPool(assign_to_nodes(GPUS, NODES), self.pods)
         pool.set_broken(self.broken)
         return pool
 

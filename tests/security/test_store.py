@@ -426,7 +426,7 @@ class Disk:
         self.full = False
         self._write = journals._write
         self._is_writable = journals.SqliteJournal._is_writable
-        monkeypatch.setattr(journals, "_RETRY_PAUSE", 0.01)
+        monkeypatch.setattr(journals, "_RETRY_PAUSE_SECONDS", 0.01)
         monkeypatch.setattr(journals, "_write", self.write)
         monkeypatch.setattr(
             journals.SqliteJournal,
@@ -528,7 +528,7 @@ async def test_the_api_serves_reads_while_the_disk_is_full(tmp_path, disk) -> No
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
 async def test_a_disk_that_is_really_full_is_outlasted(tmp_path, monkeypatch) -> None:
     """X19."""
-    monkeypatch.setattr(journals, "_RETRY_PAUSE", 0.01)
+    monkeypatch.setattr(journals, "_RETRY_PAUSE_SECONDS", 0.01)
     with small_disk(tmp_path / "disk", "8m") as place:
         async with Plane(options(place / "plane")) as plane:
             client = Tenants.of(plane.app)

@@ -81,7 +81,7 @@ GUARDS: tuple[Guard, ...] = (
         "a documented order",
         (
             f"{_PLANNERS}/scale_down_order.py",
-            "    return sorted(by_age, key=usefulness)",
+            "    return sorted(by_age, key=readiness_rank)",
             "    return list(by_age)",
         ),
     ),

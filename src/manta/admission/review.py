@@ -26,7 +26,7 @@ from manta.rules.settings import Settings
 from manta.rules.validation.cluster import cluster_violations
 from manta.rules.validation.cronjob import cronjob_violations
 from manta.rules.validation.service import service_violations
-from manta.rules.validation.violation import Violation, sentence
+from manta.rules.validation.violation import Violation, violations_message
 from manta.rules.validation.whole_job import job_violations
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
@@ -92,7 +92,7 @@ def review(body: bytes, settings: Settings, on_bug: BugHandler = lambda _: None)
         raise InvalidReview(f"not an {KIND}: {error}") from error
     if (decoded.api_version, decoded.kind) != (API_VERSION, KIND) or decoded.request is None:
         raise InvalidReview(f"only an {KIND} of {API_VERSION} with a request is supported")
-    why = _safe_objection(decoded.request, settings, on_bug)
+    why = _rejection_reason_or_bug(decoded.request, settings, on_bug)
     return _response(decoded.request.uid, why)
 
 
@@ -103,20 +103,20 @@ def _response(uid: str, why: str) -> bytes:
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
-def _safe_objection(request: Request, settings: Settings, on_bug: BugHandler) -> str:
-    """Like `objection`, but an exception of a rule rejects the object.
+def _rejection_reason_or_bug(request: Request, settings: Settings, on_bug: BugHandler) -> str:
+    """Like `rejection_reason`, but an exception of a rule rejects the object.
 
     A response with status 500 would admit it under `failurePolicy: Ignore`.
     """
     try:
-        return objection(request, settings)
+        return rejection_reason(request, settings)
     except Exception as error:  # noqa: BLE001  the object was not validated
         on_bug(error)
         what = without_credentials(f"{type(error).__name__}: {error}")
         return f"{request.kind.kind}: validation failed, which is a bug in Manta: {what}"
 
 
-def objection(request: Request, settings: Settings) -> str:
+def rejection_reason(request: Request, settings: Settings) -> str:
     """Why the object is rejected; empty if it is not."""
     if request.operation not in VALIDATED or request.kind.kind not in RULES:
         return ""
@@ -126,7 +126,7 @@ def objection(request: Request, settings: Settings) -> str:
     if request.operation == "UPDATE":
         before = {str(one) for one in _violations(request.kind.kind, request.old_object, settings)}
         found = tuple(one for one in found if str(one) not in before)
-    return sentence(found)
+    return violations_message(found)
 
 
 def _is_being_deleted(document: msgspec.Raw) -> bool:

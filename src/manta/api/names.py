@@ -10,6 +10,8 @@ from typing import Final
 
 LABEL_LENGTH: Final = 63
 SUBDOMAIN_LENGTH: Final = 253
+MAX_ANNOTATIONS_BYTES: Final = 256 * 1024
+"""All annotations of an object together."""
 
 SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' alphabet for generated names: no vowels and no look-alikes, so no suffix spells a word."""

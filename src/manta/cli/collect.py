@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from manta.history.ship import Identity
 
 log = logging.getLogger(__name__)
-_RETRY: Final = 30.0
+_RETRY_SECONDS: Final = 30.0
 
 
 def add_parser(subparsers: Any) -> None:
@@ -88,11 +88,11 @@ async def _run(args: argparse.Namespace) -> int:
         except Exception as error:
             if not args.never_exit:
                 raise
-            log.warning("nothing is collected, trying again in %.0f s: %s", _RETRY, error)
+            log.warning("nothing is collected, trying again in %.0f s: %s", _RETRY_SECONDS, error)
         else:
             return 0
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_RETRY):
+            async with asyncio.timeout(_RETRY_SECONDS):
                 await stopping.wait()
                 return 0
 

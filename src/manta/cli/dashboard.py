@@ -34,7 +34,7 @@ from manta.kube.errors import MantaError
 from manta.kube.proxy import service_proxy_path
 
 PORT_NAME = "dashboard"
-TIMEOUT = 10.0
+TIMEOUT_SECONDS = 10.0
 CONNECT_SECONDS = 1.0
 _KINDS: Mapping[str, Resource] = {
     word: one
@@ -203,7 +203,7 @@ def answers_at(address: str) -> bool:
 async def dashboard_error(client: Client, base: str) -> str:
     """Why the dashboard behind this path of the API server does not answer; empty if it does."""
     try:
-        answer = await client.send("GET", base, timeout=TIMEOUT, check=False)
+        answer = await client.send("GET", base, timeout=TIMEOUT_SECONDS, check=False)
     except MantaError as error:
         return str(error)
     if answer.status < 500 and not is_from_api_server(answer):

@@ -15,7 +15,7 @@ from manta.cli.server.connection import add_connection_flags, cluster_of, open_c
 from manta.client.connection import NoServerError
 from manta.kube.errors import MantaError
 
-TIMEOUT = 5.0
+TIMEOUT_SECONDS = 5.0
 
 
 def add_parser(subparsers: Any) -> None:
@@ -54,6 +54,6 @@ def run(args: argparse.Namespace) -> int:
 
 async def _server(args: argparse.Namespace) -> str:
     async with open_client(args) as client:
-        response = await client.send("GET", "/version", timeout=TIMEOUT)
+        response = await client.send("GET", "/version", timeout=TIMEOUT_SECONDS)
     answer = msgspec.json.decode(response.body)
     return str(answer.get("gitVersion", "?"))

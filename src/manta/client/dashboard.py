@@ -18,7 +18,7 @@ from manta.ray.dashboard import Dashboard
 from manta.ray.models import Target, Unreachable
 from manta.ray.transport import (
     MAX_REPLY_BYTES,
-    PROXIED_TIMEOUT,
+    PROXIED_TIMEOUT_SECONDS,
     DashboardTransport,
     DirectTransport,
     Reply,
@@ -68,7 +68,7 @@ class ProxyTransport:
     """Sends requests through `services/proxy` and `pods/proxy`, with the client's credentials."""
 
     def __init__(
-        self, client: Client, timeout: float = PROXIED_TIMEOUT, limit: int = MAX_REPLY_BYTES
+        self, client: Client, timeout: float = PROXIED_TIMEOUT_SECONDS, limit: int = MAX_REPLY_BYTES
     ) -> None:
         """`limit`: maximum bytes of a reply."""
         self._client = client

@@ -19,9 +19,9 @@ from manta.kube.transport import Request, Response, UpgradingTransport
 from manta.ray.dashboard import job_path
 from manta.ray.models import JobInfo
 
-TIMEOUT = 30.0
-UPLOAD_TIMEOUT = 600.0
-MAX_REPLY = 16 * 1024 * 1024
+TIMEOUT_SECONDS = 30.0
+UPLOAD_TIMEOUT_SECONDS = 600.0
+MAX_REPLY_BYTES = 16 * 1024 * 1024
 TERMINAL = frozenset(("SUCCEEDED", "FAILED", "STOPPED"))
 
 
@@ -65,12 +65,14 @@ class DashboardAccess:
         path = f"/api/packages/gcs/{name}"
         found = await self._send("GET", path, check=False)
         if found.status != 200:
-            await self._send("PUT", path, data, seconds=UPLOAD_TIMEOUT)
+            await self._send("PUT", path, data, seconds=UPLOAD_TIMEOUT_SECONDS)
         return f"gcs://{name}"
 
     async def submit(self, body: Mapping[str, object]) -> None:
         """Submit a job. Raises DashboardError with Ray's reason."""
-        await self._send("POST", "/api/jobs/", msgspec.json.encode(body), seconds=UPLOAD_TIMEOUT)
+        await self._send(
+            "POST", "/api/jobs/", msgspec.json.encode(body), seconds=UPLOAD_TIMEOUT_SECONDS
+        )
 
     async def job(self, submission_id: str) -> JobEnd | None:
         """The job; None if Ray does not know it. Raises DashboardError."""
@@ -108,8 +110,8 @@ class DashboardAccess:
         path: str,
         body: bytes | None = None,
         *,
-        seconds: float = TIMEOUT,
-        limit: int = MAX_REPLY,
+        seconds: float = TIMEOUT_SECONDS,
+        limit: int = MAX_REPLY_BYTES,
         check: bool = True,
     ) -> Response:
         headers = {**self.headers}

@@ -33,7 +33,7 @@ from manta.rules.traits import head_service_name
 Document = dict[str, Any]
 Print = Callable[[bytes], None]
 FINISHED = ("Complete", "Failed", "ValidationFailed")
-POLL = 1.0
+POLL_SECONDS = 1.0
 MAX_LOG = 512 * 1024 * 1024
 """Bytes of a log that the dashboard may return."""
 
@@ -210,7 +210,7 @@ async def _dashboard_logs(client: Client, key: Key, *, follow: bool) -> AsyncGen
         if not follow or job.status.job_deployment_status in FINISHED:
             return
         # The dashboard returns the whole log each time: poll a longer log less often.
-        await asyncio.sleep(POLL + printed / 1_000_000)
+        await asyncio.sleep(POLL_SECONDS + printed / 1_000_000)
 
 
 async def _dashboard_log(client: Client, job: RayJob) -> str | None:

@@ -15,8 +15,8 @@ from manta.kube.errors import Gone, MantaError, NotFound, TooManyRequests, Unava
 Document = dict[str, Any]
 Change = tuple[str, Document]
 """INITIAL, ADDED, MODIFIED or DELETED, and the object."""
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 10.0
+FIRST_PAUSE_SECONDS: Final = 0.5
+LONGEST_PAUSE_SECONDS: Final = 10.0
 """Seconds before a lost connection is tried again: doubled each time."""
 
 
@@ -66,7 +66,7 @@ async def watch_object(
     later a lost connection is opened again, for as long as the caller waits.
     """
     listed = await _listed(client, resource, key)
-    pause = FIRST_PAUSE
+    pause = FIRST_PAUSE_SECONDS
     while True:
         found, version = listed
         if found is None or (uid and found["metadata"]["uid"] != uid):
@@ -82,7 +82,7 @@ async def watch_object(
             )
             async with aclosing(watch) as events:
                 async for event in events:
-                    pause = FIRST_PAUSE
+                    pause = FIRST_PAUSE_SECONDS
                     if event.type == "DELETED":
                         yield None
                         return
@@ -92,7 +92,7 @@ async def watch_object(
             pass
         except (Unreachable, Unavailable, TooManyRequests):
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         listed = await _listed_again(client, resource, key)
 
 
@@ -120,10 +120,10 @@ async def _listed_again(
     client: Client, resource: Resource, key: Key
 ) -> tuple[Document | None, str]:
     """As `_listed`, once the server answers again."""
-    pause = FIRST_PAUSE
+    pause = FIRST_PAUSE_SECONDS
     while True:
         try:
             return await _listed(client, resource, key)
         except (Unreachable, Unavailable, TooManyRequests):
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)

@@ -12,7 +12,7 @@ from manta.kube.upgraded import Upgraded
 
 SWITCHED: Final = 101
 WEBSOCKET: Final = "websocket"
-_CHUNK: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 _HANDSHAKE: Final = (
     "sec-websocket-key",
     "sec-websocket-version",
@@ -68,5 +68,5 @@ async def _copied(
     read: Callable[[int], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]
 ) -> None:
     with contextlib.suppress(ConnectionError):
-        while data := await read(_CHUNK):
+        while data := await read(_CHUNK_BYTES):
             await write(data)

@@ -11,7 +11,7 @@ from manta.kube.http_proxy import proxy_for
 from manta.kube.transport import HttpTransport, Request, Response
 
 MAX_BYTES: Final = 1024 * 1024
-_SECONDS: Final = 10.0
+_TIMEOUT_SECONDS: Final = 10.0
 _MAX_ORIGINS: Final = 8
 
 
@@ -45,7 +45,7 @@ class HttpFetch:
         parts = urlsplit(url)
         query = tuple(parse_qsl(parts.query, keep_blank_values=True))
         request = Request(
-            method, parts.path or "/", query, headers or {}, body, _SECONDS, MAX_BYTES
+            method, parts.path or "/", query, headers or {}, body, _TIMEOUT_SECONDS, MAX_BYTES
         )
         return await self._transport(f"{parts.scheme}://{parts.netloc}").send(request)
 

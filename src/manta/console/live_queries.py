@@ -33,8 +33,8 @@ FRESH_SECONDS: Final = 4.0
 """Age at which an answer is queried again."""
 FIRST_SECONDS: Final = 0.4
 """How long a page waits for its first answer."""
-TIMEOUT: Final = 5.0
-MAX_REPLY: Final = 4 * 1024 * 1024
+TIMEOUT_SECONDS: Final = 5.0
+MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 MAX_ANSWERS: Final = 256
 MAX_NODES: Final = 16
 """Nodes whose GPUs are queried for one page."""
@@ -56,7 +56,7 @@ class LiveQueries:
         self._client = client
         self._clock = clock
         self._changed = changed
-        self._dashboard = Dashboard(ProxyTransport(client, TIMEOUT, MAX_REPLY))
+        self._dashboard = Dashboard(ProxyTransport(client, TIMEOUT_SECONDS, MAX_REPLY_BYTES))
         self._queries: dict[str, _Query] = {}
         self._waiting: dict[str, deque[Sample]] = {}
         self._turns = asyncio.Semaphore(_AT_ONCE)

@@ -27,7 +27,7 @@ LocalMetrics = Callable[[], Awaitable[str]]
 MAX_PODS: Final = 5
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_SAMPLES: Final = 720
-_SECONDS: Final = 5.0
+_TIMEOUT_SECONDS: Final = 5.0
 COMPONENTS: Final = frozenset((OPERATOR_NAME, "operator"))
 """Values of the label `app.kubernetes.io/component` of an operator's Pods."""
 _METRICS: Final = "metrics"
@@ -100,7 +100,7 @@ class Operators:
 
     async def _of(self, pod: Pod) -> str:
         path = pod_proxy_path(pod.metadata.namespace, pod.metadata.name, _port(pod), "metrics")
-        answer = await self._client.send("GET", path, timeout=_SECONDS, limit=MAX_BYTES)
+        answer = await self._client.send("GET", path, timeout=_TIMEOUT_SECONDS, limit=MAX_BYTES)
         return answer.body[:MAX_BYTES].decode("utf-8", "replace")
 
 

@@ -16,7 +16,7 @@ HEIGHT: Final = 150
 LEFT: Final = 34
 BOTTOM: Final = 20
 TOP: Final = 8
-LOOKS: Final = ("one", "two", "three")
+LINE_CLASSES: Final = ("one", "two", "three")
 ROW: Final = 26
 NAMES: Final = 190
 """Pixels of the names beside a timeline."""
@@ -49,7 +49,7 @@ def steps(
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
 
     drawn: list[Html] = []
-    for look, line in zip(LOOKS, lines, strict=False):
+    for look, line in zip(LINE_CLASSES, lines, strict=False):
         points, before = [], None
         for one in samples:
             if before is not None:
@@ -76,7 +76,7 @@ def steps(
 def _legend(lines: Sequence[Line], last: Sample) -> Html:
     entries = [
         tag("li", tag("span", class_=f"line {look}"), f"{line.name}: {last.values[line.column]:g}")
-        for look, line in zip(LOOKS, lines, strict=False)
+        for look, line in zip(LINE_CLASSES, lines, strict=False)
     ]
     return tag("ul", entries, class_="legend")
 

@@ -25,7 +25,7 @@ from manta.history.store import Store
 
 log = logging.getLogger(__name__)
 
-MAX_ANSWER: Final = 8 * 1024 * 1024
+MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 VOLATILE: Final = ("nodes", "api/cluster_status", "api/data/datasets")
 """Answers that differ every time: of these, one is shipped every VOLATILE_SECONDS, and the last one."""
 VOLATILE_SECONDS: Final = 300.0

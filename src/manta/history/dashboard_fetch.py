@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from manta.api.ray import names
-from manta.history.answers import MAX_ANSWER, Fetch
+from manta.history.answers import MAX_ANSWER_BYTES, Fetch
 
 log = logging.getLogger(__name__)
 _SECONDS: Final = 10.0
@@ -28,13 +28,13 @@ def dashboard_fetcher(address: str, environment: Mapping[str, str]) -> Fetch:
         try:
             connection.request("GET", f"/{uri}", headers=_headers(environment))
             answer = connection.getresponse()
-            body = answer.read(MAX_ANSWER + 1)
+            body = answer.read(MAX_ANSWER_BYTES + 1)
         except (OSError, http.client.HTTPException, ValueError) as error:
             log.debug("%s: %s", uri, error)
             return None
         finally:
             connection.close()
-        return body if answer.status == 200 and len(body) <= MAX_ANSWER else None
+        return body if answer.status == 200 and len(body) <= MAX_ANSWER_BYTES else None
 
     return fetch
 

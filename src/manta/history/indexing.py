@@ -27,8 +27,8 @@ from manta.history.layout import (
 from manta.history.store import Store, StoredObject
 
 log = logging.getLogger(__name__)
-_MAX_EVENT_LOG: Final = 16 * 1024 * 1024
-_MAX_ANSWER: Final = 8 * 1024 * 1024
+_MAX_EVENT_LOG_BYTES: Final = 16 * 1024 * 1024
+_MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 _MAX_ANSWER_LINES: Final = 100_000
 
 
@@ -88,13 +88,13 @@ def _add_segment(store: Store, builder: IndexBuilder, prefix: str, key: str) -> 
 def _add_of_kuberay(store: Store, builder: IndexBuilder, prefix: str, one: StoredObject) -> None:
     if node := kuberay.node_of(prefix, one.key):
         builder.add_pod(node, node, "")
-    if (uri := kuberay.answered_uri(prefix, one.key)) and one.size <= _MAX_ANSWER:
+    if (uri := kuberay.answered_uri(prefix, one.key)) and one.size <= _MAX_ANSWER_BYTES:
         _add_answer(store, builder, one.key, uri, int(one.modified * 1000))
     if kuberay.is_event_file(prefix, one.key):
         builder.add_lines(_lines(store, one.key))
     for chunk in kuberay.log_ranges(prefix, one):
         builder.add_log(chunk)
-    if "/logs/events/" in one.key and one.size <= _MAX_EVENT_LOG:
+    if "/logs/events/" in one.key and one.size <= _MAX_EVENT_LOG_BYTES:
         read_event_log(builder, _lines(store, one.key))
 
 
@@ -111,7 +111,7 @@ def _add_answer(store: Store, builder: IndexBuilder, key: str, uri: str, at: int
     """Whether it could be read."""
     body = b"".join(islice(_lines(store, key), _MAX_ANSWER_LINES))
     try:
-        if len(body) > _MAX_ANSWER:
+        if len(body) > _MAX_ANSWER_BYTES:
             return False
         builder.add_answer(uri, at, body)
     except ValueError as error:
@@ -121,7 +121,7 @@ def _add_answer(store: Store, builder: IndexBuilder, key: str, uri: str, at: int
 
 
 def _add_event_log(store: Store, builder: IndexBuilder, chunk: LogChunk) -> None:
-    if chunk.end - chunk.start <= _MAX_EVENT_LOG:
+    if chunk.end - chunk.start <= _MAX_EVENT_LOG_BYTES:
         read_event_log(builder, _lines(store, chunk.key))
 
 

@@ -19,7 +19,7 @@ from manta.history.layout import KINDS, InvalidName, LogChunk, SessionKey
 from manta.history.store import Store, StoredObject
 
 ROOT: Final = "cluster-history"
-_RANGE: Final = 1024 * 1024
+_RANGE_BYTES: Final = 1024 * 1024
 
 
 def namespaces(store: Store) -> set[str]:
@@ -66,8 +66,8 @@ def log_ranges(prefix: str, one: StoredObject) -> Iterator[LogChunk]:
     if not rest.startswith("logs/"):
         return
     path = rest.removeprefix("logs/")
-    for start in range(0, one.size, _RANGE):
-        yield LogChunk(node, path, 0, 0, start, min(start + _RANGE, one.size), one.key)
+    for start in range(0, one.size, _RANGE_BYTES):
+        yield LogChunk(node, path, 0, 0, start, min(start + _RANGE_BYTES, one.size), one.key)
 
 
 def is_event_file(prefix: str, key: str) -> bool:

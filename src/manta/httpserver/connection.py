@@ -28,7 +28,7 @@ UNREAD_LIMIT = 64 * 1024
 """Bytes of an upgraded connection that wait for their reader; the kernel keeps as many."""
 CLOSED_SECONDS = 5.0
 """How long received bytes of an upgraded connection are still processed after the client closed it."""
-SKIP_LIMIT = 64 * 1024
+SKIP_LIMIT_BYTES = 64 * 1024
 """A refused request's body up to this size is read, so that the connection can be used again."""
 
 
@@ -269,7 +269,7 @@ class Connection(asyncio.Protocol):
             return False
         if not incoming.complete:
             missing = incoming.missing()
-            if missing is None or missing > SKIP_LIMIT or incoming.expects_continue:
+            if missing is None or missing > SKIP_LIMIT_BYTES or incoming.expects_continue:
                 return False
             async with asyncio.timeout(self._limits.anonymous_request_seconds):
                 await self._read_body(incoming)

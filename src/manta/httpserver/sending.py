@@ -16,7 +16,7 @@ from manta.httpserver.response import response_head
 
 _WRITE_BYTES = 64 * 1024
 """Written at a time: the TLS layer copies what it is given."""
-_COMPRESSED_SIZE = 128 * 1024
+_COMPRESS_ABOVE_BYTES = 128 * 1024
 """Larger bodies are compressed for clients that accept it."""
 
 
@@ -60,7 +60,7 @@ class ResponseSender:
                     await self._stream(chunks, reservation)
             return
         # Content-Range counts bytes of the body as it is, so a partial one stays uncompressed.
-        if len(body) > _COMPRESSED_SIZE and response.status != 206 and incoming.accepts_gzip():
+        if len(body) > _COMPRESS_ABOVE_BYTES and response.status != 206 and incoming.accepts_gzip():
             body = await asyncio.to_thread(gzip.compress, body, 1)
             more = (("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding"))
             response = replace(response, headers=response.headers + more)

@@ -16,14 +16,14 @@ from yarl import URL
 
 from manta.kube.cluster import Cluster
 from manta.kube.connection_errors import about, untrusted
-from manta.kube.connection_pool import CONNECT_TIMEOUT, KEEP_ALIVE
+from manta.kube.connection_pool import CONNECT_TIMEOUT_SECONDS, KEEP_ALIVE_SECONDS
 from manta.kube.errors import Unreachable
 from manta.kube.transport import HttpStream, Request, Response
 
 if TYPE_CHECKING:
     from manta.kube.credentials import Credential
 
-HEARTBEAT = 30.0
+HEARTBEAT_SECONDS = 30.0
 
 
 class AiohttpTransport:
@@ -88,7 +88,8 @@ class AiohttpTransport:
             allow_redirects=False,
             auto_decompress=None if request.limit is None else False,
             timeout=aiohttp.ClientTimeout(
-                total=total, connect=min(CONNECT_TIMEOUT, request.timeout or CONNECT_TIMEOUT)
+                total=total,
+                connect=min(CONNECT_TIMEOUT_SECONDS, request.timeout or CONNECT_TIMEOUT_SECONDS),
             ),
             **self._options,
         )
@@ -105,7 +106,7 @@ class AiohttpTransport:
                         self._url(request),
                         protocols=protocols,
                         headers=_headers(request, credential),
-                        heartbeat=HEARTBEAT,
+                        heartbeat=HEARTBEAT_SECONDS,
                         max_msg_size=0,
                         **self._options,
                     )
@@ -148,7 +149,9 @@ class HttpWebSocket:
 
 
 def _session(context: Any, connections: int) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(ssl=context, limit=connections, keepalive_timeout=KEEP_ALIVE)
+    connector = aiohttp.TCPConnector(
+        ssl=context, limit=connections, keepalive_timeout=KEEP_ALIVE_SECONDS
+    )
     session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -68,7 +68,7 @@ def decode_page(body: bytes, into: type[T], what: str) -> Page[T]:
     try:
         return page_decoder(into).decode(body)
     except msgspec.MsgspecError as error:
-        _blame_item(body, into, what)
+        _raise_for_first_bad_item(body, into, what)
         raise Malformed(f"{what}: {error}") from error
 
 
@@ -76,7 +76,7 @@ def encode_body(body: Mapping[str, Any] | Sequence[Any] | bytes) -> bytes:
     return body if isinstance(body, bytes) else encode(body)
 
 
-def _blame_item(body: bytes, into: type[T], what: str) -> None:
+def _raise_for_first_bad_item(body: bytes, into: type[T], what: str) -> None:
     """Raise Malformed for the first item that cannot be decoded; return if all can."""
     try:
         items = page_decoder(msgspec.Raw).decode(body).items or []

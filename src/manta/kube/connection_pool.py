@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from manta.kube.http1 import Connection, RawResponse, ResponseStream
 
-CONNECT_TIMEOUT = 10.0
-NEXT_ADDRESS = 2.0
+CONNECT_TIMEOUT_SECONDS = 10.0
+NEXT_ADDRESS_SECONDS = 2.0
 """Seconds to wait for one of several addresses before the next is tried."""
-KEEP_ALIVE = 30.0
+KEEP_ALIVE_SECONDS = 30.0
 """Shorter than the idle limit of API servers (90 s), so that the client closes idle connections first: a
 write on a connection that the server is closing would be lost."""
-CLOSE_TIMEOUT = 1.0
+CLOSE_TIMEOUT_SECONDS = 1.0
 _CLOSED = "the client is closed"
 
 
@@ -74,13 +74,13 @@ class ConnectionPool:
             connection.close() if connection.usable else connection.abort()
         self._idle.clear()
         if gone := [connection.closed for connection in self._all]:
-            await asyncio.wait(gone, timeout=CLOSE_TIMEOUT)
+            await asyncio.wait(gone, timeout=CLOSE_TIMEOUT_SECONDS)
         for connection in tuple(self._all):
             connection.abort()
 
     # ── idle connections ──────────────────────────────────────────────────────────────────────────
     def _take_idle(self) -> Connection | None:
-        oldest = asyncio.get_running_loop().time() - KEEP_ALIVE
+        oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_SECONDS
         while self._idle:
             connection = self._idle.pop()
             if connection.usable and connection.idle_since > oldest:
@@ -96,11 +96,11 @@ class ConnectionPool:
         connection.idle_since = loop.time()
         self._idle.append(connection)
         if self._sweeping is None:
-            self._sweeping = loop.call_later(KEEP_ALIVE, self._sweep)
+            self._sweeping = loop.call_later(KEEP_ALIVE_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
-        oldest = loop.time() - KEEP_ALIVE
+        oldest = loop.time() - KEEP_ALIVE_SECONDS
         for connection in self._idle:
             if connection.idle_since <= oldest:
                 connection.close()
@@ -112,7 +112,7 @@ class ConnectionPool:
     async def _open_connection(self, deadline: float | None) -> Connection:
         if self._closed:
             raise NotConnected(_CLOSED)
-        limit = asyncio.get_running_loop().time() + CONNECT_TIMEOUT
+        limit = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_SECONDS
         try:
             async with asyncio.timeout_at(limit if deadline is None else min(limit, deadline)):
                 connection = await self._connect()
@@ -135,7 +135,7 @@ class ConnectionPool:
         addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
         for address in addresses[:-1]:
             with suppress(OSError, TimeoutError):
-                async with asyncio.timeout(NEXT_ADDRESS):
+                async with asyncio.timeout(NEXT_ADDRESS_SECONDS):
                     return await self._connect_to(address)
         return await self._connect_to(addresses[-1])
 

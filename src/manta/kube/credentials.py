@@ -22,7 +22,7 @@ from manta.kube.cluster import ExecPlugin, User
 from manta.kube.errors import CredentialsError
 from manta.kube.tls import read_pem
 
-FILE_LIFETIME = 60.0
+FILE_LIFETIME_SECONDS = 60.0
 EXPIRY_MARGIN = timedelta(seconds=10)
 
 WallClock = Callable[[], datetime]
@@ -74,7 +74,7 @@ class FileCredentialProvider:
 
     async def credential(self) -> Credential:
         now = asyncio.get_running_loop().time()
-        if self._current is None or now - self._read_at >= FILE_LIFETIME:
+        if self._current is None or now - self._read_at >= FILE_LIFETIME_SECONDS:
             self._current = self._read()
             self._read_at = now
         return self._current

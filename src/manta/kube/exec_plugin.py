@@ -18,7 +18,7 @@ from manta.kube.errors import CredentialsError
 
 EXEC_INFO = "KUBERNETES_EXEC_INFO"
 SUPPORTED = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-LONGEST_RUN = 60.0
+MAX_RUN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
     status: _Status | None = None
 
 
-async def run(plugin: ExecPlugin, origin: str, *, limit: float = LONGEST_RUN) -> PluginCredential:
+async def run(
+    plugin: ExecPlugin, origin: str, *, limit: float = MAX_RUN_SECONDS
+) -> PluginCredential:
     """The credential that the plugin prints. Raises CredentialsError, which names `origin`."""
     who = f"exec plugin {plugin.command!r} of {origin}"
     if plugin.needs_terminal:

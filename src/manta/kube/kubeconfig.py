@@ -125,7 +125,7 @@ def _user(
 ) -> User:
     entry = found.entry
     origin = f"user {found.name!r} in {found.file}"
-    _refuse_old_ways(entry, origin)
+    _reject_removed_authentication(entry, origin)
     certificate = _pem(found, entry.client_certificate_data, entry.client_certificate, origin)
     key = _pem(found, entry.client_key_data, entry.client_key, origin)
     if (certificate is None) != (key is None):
@@ -143,7 +143,7 @@ def _user(
     )
 
 
-def _refuse_old_ways(entry: UserEntry, origin: str) -> None:
+def _reject_removed_authentication(entry: UserEntry, origin: str) -> None:
     other = entry.token or entry.token_file or entry.client_certificate or entry.exec_
     if entry.auth_provider:
         raise CredentialsError(

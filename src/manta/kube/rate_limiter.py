@@ -66,6 +66,7 @@ class AdaptiveRateLimiter:
     """No limit until the server answers 429; then half the rate that was sent, growing again."""
 
     MIN_RATE: Final = 5.0
+    """Requests a second, however many 429s arrive."""
     UNLIMITED: Final = 1000.0
     """Requests per second above which nothing is delayed."""
     GROWTH: Final = 1.25

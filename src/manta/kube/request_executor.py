@@ -13,7 +13,7 @@ import msgspec
 
 from manta.kube.errors import ApiError, TooManyRequests, Unreachable, error_from
 from manta.kube.rate_limiter import RateLimiter
-from manta.kube.retry import RetryPolicy, Tries, delay_before_next
+from manta.kube.retry import RetryPolicy, RetryState, delay_before_next
 from manta.kube.transport import Request, Response, StreamResponse, Transport
 
 
@@ -106,7 +106,9 @@ class RequestExecutor:
             raise error_from(stream.status, stream.headers, body, note)
         return stream
 
-    async def _pause_after(self, so_far: Tries, call: Call, error: ApiError | Unreachable) -> None:
+    async def _pause_after(
+        self, so_far: RetryState, call: Call, error: ApiError | Unreachable
+    ) -> None:
         """Sleep until the next attempt. Raises `error` if there is to be none."""
         if self.limiter and isinstance(error, TooManyRequests) and error.of_load:
             self.limiter.refused()
@@ -126,9 +128,9 @@ class _Counter:
         self._attempts = 0
         self._started = asyncio.get_running_loop().time()
 
-    def next(self) -> Tries:
+    def next(self) -> RetryState:
         self._attempts += 1
-        return Tries(self._attempts, asyncio.get_running_loop().time() - self._started)
+        return RetryState(self._attempts, asyncio.get_running_loop().time() - self._started)
 
 
 class _Measure:

@@ -42,7 +42,7 @@ def may_repeat(method: str, error: MantaError) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Tries:
+class RetryState:
     """How often, and for how many seconds, a request has been tried."""
 
     attempts: int = 1
@@ -50,7 +50,7 @@ class Tries:
 
 
 def delay_before_next(
-    policy: RetryPolicy, so_far: Tries, method: str, error: MantaError, jitter: float
+    policy: RetryPolicy, so_far: RetryState, method: str, error: MantaError, jitter: float
 ) -> float | None:
     """Seconds to wait before the next attempt; None: give up.
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from manta.kube.connection_pool import CONNECT_TIMEOUT, Endpoint, NotConnected
+from manta.kube.connection_pool import CONNECT_TIMEOUT_SECONDS, Endpoint, NotConnected
 from manta.kube.http1 import ConnectionBroken
 
-HEAD_LIMIT = 64 * 1024
+HEAD_LIMIT_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ async def open_upgraded(endpoint: Endpoint, request: bytes, seconds: float | Non
     host, port, tls, name = endpoint
     server_name = (name or host) if tls else None
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT):
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             reader, writer = await asyncio.open_connection(
-                host, port, ssl=tls, server_hostname=server_name, limit=HEAD_LIMIT
+                host, port, ssl=tls, server_hostname=server_name, limit=HEAD_LIMIT_BYTES
             )
     except (OSError, TimeoutError) as error:
         raise NotConnected(str(error) or "connecting timed out") from error

@@ -9,8 +9,8 @@ from typing import Any
 from manta.api.meta import ObjectMeta
 from manta.api.resources import LEASES
 
-FIRST_RESTART_DELAY = 10.0
-LONGEST_RESTART_DELAY = 300.0
+FIRST_RESTART_DELAY_SECONDS = 10.0
+LONGEST_RESTART_DELAY_SECONDS = 300.0
 RESTART_RESET = 600.0
 """A container that ran for this many seconds has not crashed: its delay starts again at zero."""
 
@@ -40,7 +40,9 @@ def restart_delay(crashes: int) -> float:
     """Seconds before the restart after so many crashes: 0, then 10, doubling up to 300."""
     if crashes <= 1:
         return 0.0
-    return float(min(FIRST_RESTART_DELAY * 2 ** min(crashes - 2, 10), LONGEST_RESTART_DELAY))
+    return float(
+        min(FIRST_RESTART_DELAY_SECONDS * 2 ** min(crashes - 2, 10), LONGEST_RESTART_DELAY_SECONDS)
+    )
 
 
 def crashes_after(crashes: int, started: float, finished: float) -> int:

@@ -1,7 +1,7 @@
 """Services whose Pods sleep: whoever runs the plane may supply what wakes them when they are used.
 
 The plane itself does not know what sleeps. It asks `Wake` when somebody connects to a Service without endpoints,
-or to one that is being woken, and holds the connection meanwhile.
+or to one that is being wake_for_client, and holds the connection meanwhile.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final, Protocol
 
 from manta.api.meta import Key
 
-_PAUSE: Final = 0.2
+_PAUSE_SECONDS: Final = 0.2
 
 
 class Wake(Protocol):
     def is_waking(self, service: Key) -> bool:
-        """Whether this Service is being woken. It may have endpoints already that do not serve yet."""
+        """Whether this Service is being wake_for_client. It may have endpoints already that do not serve yet."""
         ...
 
     async def sleeps(self, service: Key) -> bool:
@@ -31,7 +31,7 @@ class Wake(Protocol):
         ...
 
 
-async def woken(
+async def wake_for_client(
     wake: Wake | None,
     service: Key,
     port: str,
@@ -39,13 +39,13 @@ async def woken(
     has_endpoints: bool,
     has_left: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Whether a Service was woken for a client. Returns early if that has left."""
+    """Whether a Service was wake_for_client for a client. Returns early if that has left."""
     if wake is None or (has_endpoints and not wake.is_waking(service)):
         return False
     waking = asyncio.ensure_future(wake(service, port))
     try:
         while not waking.done() and not has_left():
-            await asyncio.wait((waking,), timeout=_PAUSE)
+            await asyncio.wait((waking,), timeout=_PAUSE_SECONDS)
         return waking.done() and waking.result()
     finally:
         waking.cancel()

@@ -10,7 +10,7 @@ from manta.manifests.containers import Json
 from manta.manifests.ownership import owned_by
 from manta.rules.rolling_update import drain_budget
 
-DEFAULT_GRACE = 30
+DEFAULT_GRACE_SECONDS = 30
 """Kubernetes' default; also the time for Ray to exit after draining."""
 
 # A drained raylet takes no more work and exits when it has none left; then the container ends, and this
@@ -62,7 +62,7 @@ def add_drain(cluster: RayCluster, pod_spec: Json, container: Json) -> None:
     )
     hook = {"exec": {"command": ["python", "-c", script]}}
     container["lifecycle"] = {**lifecycle, "preStop": hook}
-    wanted = seconds + DEFAULT_GRACE
+    wanted = seconds + DEFAULT_GRACE_SECONDS
     chosen = pod_spec.get("terminationGracePeriodSeconds") or 0
     pod_spec["terminationGracePeriodSeconds"] = max(wanted, chosen)
 

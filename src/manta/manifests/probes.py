@@ -23,19 +23,19 @@ def add_probes(
     """Add missing probes. `serving`: a worker of a RayService, ready only when its Serve proxy is."""
     check = _health_check(params, head=head, ray_version=ray_version)
     if container.get("livenessProbe") is None:
-        container["livenessProbe"] = {**check, **_pace(head=head, delay=30, failures=120)}
+        container["livenessProbe"] = {**check, **_timing(head=head, delay=30, failures=120)}
     if container.get("readinessProbe") is None:
         failures = 10
         if serving and not head:
             check, failures = _serve_check(container), SERVE_FAILURES
-        container["readinessProbe"] = {**check, **_pace(head=head, delay=10, failures=failures)}
+        container["readinessProbe"] = {**check, **_timing(head=head, delay=10, failures=failures)}
 
 
 def _timeout(*, head: bool) -> int:
     return 5 if head else 2
 
 
-def _pace(*, head: bool, delay: int, failures: int) -> Json:
+def _timing(*, head: bool, delay: int, failures: int) -> Json:
     return {
         "initialDelaySeconds": delay,
         "timeoutSeconds": _timeout(head=head),

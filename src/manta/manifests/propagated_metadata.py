@@ -1,7 +1,7 @@
 """Labels and annotations that a user's spec asks for on an object of the operator.
 
 An annotation of the object lists them: when the user removes one from the spec, the operator removes it from
-the object too (R4). Labels and annotations of others are not listed, and stay.
+the object too. Labels and annotations of others are not listed, and stay.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Dashboard:
             case Reply(status=404):
                 return NoSuchJob()
             case Reply(status=status) if status >= 300:
-                return Unreachable(_complaint(reply))
+                return Unreachable(_error_text(reply))
             case _:
                 return _short_job(_decode(reply, JobInfo))
 
@@ -105,7 +105,7 @@ class Dashboard:
             case Reply(body=text) if b"different submission_id" in text:
                 return AlreadySubmitted()
             case Reply(status=status) if status >= 500:
-                return Unreachable(_complaint(reply))
+                return Unreachable(_error_text(reply))
             case _:
                 return Refused(reply.status, _text(reply))
 
@@ -132,7 +132,7 @@ class Dashboard:
             case Reply(status=status) if status < 300:
                 return Accepted()
             case Reply(status=status) if status >= 500:
-                return Unreachable(_complaint(reply))
+                return Unreachable(_error_text(reply))
             case _:
                 return Refused(reply.status, _text(reply))
 
@@ -153,7 +153,7 @@ def _decode_success(reply: Reply | Unreachable, into: type[T]) -> T | Unreachabl
     """The body of a reply; Unreachable for any other status than success."""
     if isinstance(reply, Unreachable):
         return reply
-    return _decode(reply, into) if reply.status < 300 else Unreachable(_complaint(reply))
+    return _decode(reply, into) if reply.status < 300 else Unreachable(_error_text(reply))
 
 
 def _decode(reply: Reply, into: type[T]) -> T | Unreachable:
@@ -194,7 +194,7 @@ def _clipped(text: str | None) -> str | None:
     return text if text is None or len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
 
 
-def _complaint(reply: Reply) -> str:
+def _error_text(reply: Reply) -> str:
     return f"the dashboard answered {reply.status}: {_text(reply)}"
 
 

@@ -15,8 +15,8 @@ from manta.ray.models import Target, Unreachable
 if TYPE_CHECKING:
     import aiohttp
 
-DIRECT_TIMEOUT = 2.0
-PROXIED_TIMEOUT = 10.0
+DIRECT_TIMEOUT_SECONDS = 2.0
+PROXIED_TIMEOUT_SECONDS = 10.0
 """KubeRay's limits. The API server's proxy adds its own delays."""
 
 MAX_REPLY_BYTES = 4 * 1024 * 1024
@@ -68,7 +68,7 @@ def _refusal(status: int, headers: Mapping[str, str]) -> str:
 class DirectTransport:
     """Requests to the head Service: for an operator that runs inside the cluster."""
 
-    def __init__(self, timeout: float = DIRECT_TIMEOUT) -> None:
+    def __init__(self, timeout: float = DIRECT_TIMEOUT_SECONDS) -> None:
         self._timeout = timeout
         self._session: aiohttp.ClientSession | None = None
 

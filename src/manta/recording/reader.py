@@ -14,7 +14,7 @@ from manta.recording.recorder import FORMAT, FORMAT_VERSION
 from manta.recording.ring import segments
 
 Json = dict[str, Any]
-MAX_LINE: Final = 16 * 1024 * 1024
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 _KNOWN: Final = frozenset(
     (
         *("line", "number", "controller", "key", "snapshot", "plan", "blocked_by", "wake_in"),
@@ -93,12 +93,12 @@ def read_recording(path: Path) -> Iterator[Recorded | str]:
 
 
 def _read(name: str, file: Any) -> Iterator[Recorded | str]:
-    segment = Segment(name, _header(name, file.readline(MAX_LINE)))
+    segment = Segment(name, _header(name, file.readline(MAX_LINE_BYTES)))
     version = segment.header.get("version")
     if version != FORMAT_VERSION:
         yield f"{name}: format version {version}, this Manta writes {FORMAT_VERSION}"
     unknown: set[str] = set()
-    for text in iter(lambda: file.readline(MAX_LINE), b""):
+    for text in iter(lambda: file.readline(MAX_LINE_BYTES), b""):
         if not text.endswith(b"\n"):
             yield f"{name}: the last line is incomplete (the process ended while it was written)"
             return

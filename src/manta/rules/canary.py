@@ -18,7 +18,7 @@ from manta.api.times import bounded_seconds
 
 FULL = 100
 """Percent. The weight that follows the last step."""
-DEFAULT_DEADLINE: Final = 1800
+DEFAULT_DEADLINE_SECONDS: Final = 1800
 """Seconds. A new cluster may need new nodes, a large image and a model."""
 
 
@@ -68,7 +68,7 @@ def surge(options: CanaryUpgradeOptions, size: int) -> int:
 
 def progress_deadline(options: CanaryUpgradeOptions) -> timedelta:
     chosen = options.progress_deadline_seconds
-    return bounded_seconds(DEFAULT_DEADLINE if chosen is None else chosen)
+    return bounded_seconds(DEFAULT_DEADLINE_SECONDS if chosen is None else chosen)
 
 
 def part(weight: int, size: int) -> int:

@@ -20,8 +20,8 @@ from manta.api.times import bounded_seconds
 from manta.rules.scaling import desired_replicas, max_replicas
 from manta.rules.traits import autoscaling, drain_seconds
 
-DEFAULT_DEADLINE: Final = 600
-DEFAULT_DRAIN: Final = 120
+DEFAULT_DEADLINE_SECONDS: Final = 600
+DEFAULT_DRAIN_SECONDS: Final = 120
 _OFF = ("", "false")
 
 Amount = int | str
@@ -121,7 +121,7 @@ def min_ready(options: RollingUpdateOptions) -> timedelta:
 
 def progress_deadline(options: RollingUpdateOptions) -> timedelta:
     seconds = options.progress_deadline_seconds
-    return bounded_seconds(DEFAULT_DEADLINE if seconds is None else seconds)
+    return bounded_seconds(DEFAULT_DEADLINE_SECONDS if seconds is None else seconds)
 
 
 def rolls_back(options: RollingUpdateOptions) -> bool:
@@ -136,4 +136,4 @@ def drain_budget(cluster: RayCluster) -> int:
     options = rolling_update(cluster)
     if options is None:
         return 0
-    return DEFAULT_DRAIN if options.drain_seconds is None else options.drain_seconds
+    return DEFAULT_DRAIN_SECONDS if options.drain_seconds is None else options.drain_seconds

@@ -32,14 +32,14 @@ def _parse(text: str) -> ServeConfig | Violation:
     value = read_field(FIELD, text)
     if value is None or isinstance(value, Violation):
         return value or {}
-    wrong = _what_is_wrong(value)
+    wrong = _problem_of(value)
     return Violation(FIELD, text, wrong) if wrong else value
 
 
 parse_serve_config: Final[TextParser[ServeConfig | Violation]] = TextParser(_parse)
 
 
-def _what_is_wrong(value: Any) -> str:
+def _problem_of(value: Any) -> str:
     """Only what Ray certainly refuses; empty if valid. The full schema is left to Ray."""
     if not isinstance(value, dict):
         return "must be a map with a list `applications`"

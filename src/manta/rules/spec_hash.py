@@ -22,23 +22,23 @@ ADDED_BY_QUEUES = ("tolerations", "schedulingGates")
 def spec_hash(spec: RayClusterSpec, *, worker_groups: int | None = None) -> str:
     """The hash. With `worker_groups`, only the first so many groups count, so that appended groups do not
     change it."""
-    muted = essence(spec, worker_groups=worker_groups)
+    muted = hashed_part(spec, worker_groups=worker_groups)
     digest = hashlib.sha1(msgspec.json.encode(muted, order="sorted"), usedforsecurity=False)
     return base64.b32hexencode(digest.digest()).decode()
 
 
-def essence(spec: RayClusterSpec, *, worker_groups: int | None = None) -> RayClusterSpec:
+def hashed_part(spec: RayClusterSpec, *, worker_groups: int | None = None) -> RayClusterSpec:
     """The part of the spec that is hashed."""
     head = msgspec.structs.replace(
         spec.head_group_spec, template=without_queue_fields(spec.head_group_spec.template)
     )
-    groups = tuple(_muted_group(group) for group in spec.worker_group_specs[:worker_groups])
+    groups = tuple(_hashed_group(group) for group in spec.worker_group_specs[:worker_groups])
     return msgspec.structs.replace(
         spec, head_group_spec=head, worker_group_specs=groups, upgrade_strategy=None, suspend=None
     )
 
 
-def _muted_group(group: WorkerGroupSpec) -> WorkerGroupSpec:
+def _hashed_group(group: WorkerGroupSpec) -> WorkerGroupSpec:
     return msgspec.structs.replace(
         group,
         replicas=None,

@@ -19,10 +19,10 @@ R = TypeVar("R")
 
 MAX_TEXT: Final = 512 * 1024
 """The longest YAML field that the operator parses, in characters."""
-LARGE_TEXT: Final = 64 * 1024
+LARGE_TEXT_CHARACTERS: Final = 64 * 1024
 """Longer texts are parsed in a thread (`runtime/offload.py`)."""
 _CACHED_CHARACTERS: Final = 4 * 1024 * 1024
-_OVERHEAD: Final = 1024
+_OVERHEAD_CHARACTERS: Final = 1024
 """Added to the length of each text, so that many empty texts count too."""
 
 
@@ -56,10 +56,10 @@ class TextParser(Generic[R]):
         with self._lock:
             if text not in self._known:
                 self._known[text] = result
-                self._size += len(text) + _OVERHEAD
+                self._size += len(text) + _OVERHEAD_CHARACTERS
             while self._size > self._limit and len(self._known) > 1:
                 dropped, _ = self._known.popitem(last=False)
-                self._size -= len(dropped) + _OVERHEAD
+                self._size -= len(dropped) + _OVERHEAD_CHARACTERS
         return result
 
     def knows(self, text: str) -> bool:

@@ -121,15 +121,15 @@ class Controller:
         self._metrics = metrics
         for watch in self._watches:
             watch.informer.add_handler(partial(self._changed, watch))
-        if self.subject is not None and self._tells_of_unreadable:
+        if self.subject is not None and self._reports_unreadable:
             self.subject.add_readability_handler(self._queue.add)
 
     @property
-    def _tells_of_unreadable(self) -> bool:
+    def _reports_unreadable(self) -> bool:
         return self.failure_condition == RECONCILE_ERROR
 
     def _unreadable(self, key: Key) -> str | None:
-        if self.subject is None or not self._tells_of_unreadable:
+        if self.subject is None or not self._reports_unreadable:
             return None
         return self.subject.unreadable(key)
 

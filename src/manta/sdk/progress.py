@@ -22,10 +22,10 @@ def reporter(progress: Progress) -> Report:
         return progress
     if progress is not False and _in_notebook():
         return _NotebookLine()
-    return _to_stderr if progress else _nowhere
+    return _to_stderr if progress else _discard
 
 
-def _nowhere(_: str) -> None:
+def _discard(_: str) -> None:
     """Shows nothing."""
 
 

@@ -13,7 +13,7 @@ from manta.api.ray.service import RayService
 from manta.rules.settings import FeatureGates, Settings
 from manta.rules.validation.cluster import cluster_violations
 from manta.rules.validation.service import service_violations
-from manta.rules.validation.violation import sentence
+from manta.rules.validation.violation import violations_message
 from support.raycluster import group, ray_cluster
 from support.raycluster_scenario import decode
 from support.raycronjob import ray_cron_job
@@ -79,12 +79,14 @@ def test_what_is_invalid_is_refused_by_name(invalid: Json, word: str) -> None:
 
 def test_the_words_are_the_controllers() -> None:
     reported = asked(twins())["status"]["message"]
-    assert reported == sentence(cluster_violations(decode(twins()), Settings()))
+    assert reported == violations_message(cluster_violations(decode(twins()), Settings()))
     service = ray_service(serveConfigV2="[")
     import msgspec
 
     view = msgspec.convert(service, RayService)
-    assert asked(service)["status"]["message"] == sentence(service_violations(view, Settings()))
+    assert asked(service)["status"]["message"] == violations_message(
+        service_violations(view, Settings())
+    )
 
 
 def test_a_gate_that_is_on_for_the_operator_is_on_here() -> None:

@@ -17,7 +17,7 @@ from manta.api.meta import Key
 from manta.api.resources import EVENTS, PODS
 from manta.cli.output.follow_job import PrintOnce, result_line
 from manta.cli.output.live_progress import LiveProgress
-from manta.cli.output.progress import REMINDER, PlainProgress, elapsed, is_live
+from manta.cli.output.progress import REMINDER_SECONDS, PlainProgress, elapsed, is_live
 from manta.cli.output.wait import Followed, Follower
 from support.plane import memory_plane
 
@@ -40,7 +40,7 @@ def test_plain_progress_is_never_silent_for_long(capsys: pytest.CaptureFixture[s
     capsys.readouterr()
     progress.remind()
     assert capsys.readouterr().err == ""
-    now = 2 * REMINDER + 5
+    now = 2 * REMINDER_SECONDS + 5
     progress.remind()
     progress.remind()
     assert capsys.readouterr().err.split() == [

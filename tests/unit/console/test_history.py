@@ -66,7 +66,7 @@ async def test_a_login_leads_to_a_session_and_nowhere_else(tmp_path: Path, to: s
     access = OwnerAccess()
     catalog = await asyncio.to_thread(recorded_session, tmp_path)
     handler = HistoryHandler(catalog, access, [], secure=False)
-    query = (("token", access.made_link()), ("to", to))
+    query = (("token", access.create_link()), ("to", to))
     answer = await handler.handle(HttpRequest("GET", "/history/login", query))
     assert dict(answer.headers)["Refresh"] == "0; url=/history/"
 

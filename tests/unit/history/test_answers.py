@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from manta.history.answers import (
-    MAX_ANSWER,
+    MAX_ANSWER_BYTES,
     VOLATILE_SECONDS,
     AnswerFiles,
     AnswerShipper,
@@ -212,7 +212,7 @@ def test_a_dashboard_is_asked_with_the_token_of_the_cluster() -> None:
 
 
 def test_what_is_missing_too_large_or_not_there_is_no_answer() -> None:
-    with serving({"large": b"x" * (MAX_ANSWER + 1)}) as address:
+    with serving({"large": b"x" * (MAX_ANSWER_BYTES + 1)}) as address:
         fetch = dashboard_fetcher(address, {})
         assert (fetch("large"), fetch("missing")) == (None, None)
     assert fetch("timezone") is None

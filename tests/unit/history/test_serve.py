@@ -235,7 +235,7 @@ def test_only_get_is_answered(handler: HistoryHandler) -> None:
 def test_a_link_is_exchanged_once_for_a_cookie(tmp_path: Path, build: Frontend) -> None:
     access = OwnerAccess()
     handler = HistoryHandler(recorded_session(tmp_path), access, [build], secure=True)
-    token = access.made_link()
+    token = access.create_link()
     assert token is not None
     good = login(handler, token)
     cookie = dict(good.headers)["Set-Cookie"]
@@ -263,7 +263,7 @@ def test_what_is_no_link_does_not_log_in(tmp_path: Path) -> None:
     handler = HistoryHandler(recorded_session(tmp_path), access, [], secure=False)
     assert login(handler, "x").status == 401
     assert login(handler, access.token).status == 401
-    old = access.made_link()
+    old = access.create_link()
     assert old is not None
     assert login(handler, old, "HEAD").status == 405
     now[0] = 86_401.0
@@ -273,7 +273,7 @@ def test_what_is_no_link_does_not_log_in(tmp_path: Path) -> None:
 def test_a_link_is_made_for_the_owner_only(tmp_path: Path) -> None:
     access = OwnerAccess()
     handler = HistoryHandler(recorded_session(tmp_path), access, [], secure=False)
-    token = access.made_link()
+    token = access.create_link()
     assert token is not None
     cookie = dict(login(handler, token).headers)["Set-Cookie"].partition(";")[0]
 

@@ -44,7 +44,7 @@ async def test_a_token_file_is_read_again_after_a_minute(
     assert await bearer(mine) == "Bearer one"
     file.write_text("two")
     assert await bearer(mine) == "Bearer one"
-    monkeypatch.setattr(credentials, "FILE_LIFETIME", 0.0)
+    monkeypatch.setattr(credentials, "FILE_LIFETIME_SECONDS", 0.0)
     assert await bearer(mine) == "Bearer two"
 
 
@@ -62,7 +62,7 @@ async def test_a_refusal_reads_the_file_at_once(tmp_path: Path) -> None:
 async def test_a_token_file_in_renewal_keeps_its_last_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(credentials, "FILE_LIFETIME", 0.0)
+    monkeypatch.setattr(credentials, "FILE_LIFETIME_SECONDS", 0.0)
     file = tmp_path / "token"
     file.write_text("one")
     mine = FileCredentialProvider(User(token_file=file))

@@ -1,7 +1,8 @@
 """RayCluster: spec and status, every field of ray.io/v1.
 
 Pod templates, Services and other core values stay raw JSON. Absent fields decode to their
-empty value; where absent and empty differ for the controller, the field may be None.
+empty value; where absent and empty differ for the controller, the field may be None. "Ours" marks what
+KubeRay does not have.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class GroupRollingUpdate(View, frozen=True, kw_only=True):
 
 
 class RollingUpdateOptions(View, frozen=True, kw_only=True):
-    """Ours, as everything that RollingUpdate needs."""
+    """Ours. KubeRay has no type RollingUpdate."""
 
     max_surge: Annotated[
         int | str | None,

@@ -1,6 +1,7 @@
 """Labels, annotations, finalizers, environment variables, ports and fixed names of the Ray kinds.
 
-Users, Ray's autoscaler, dashboards and other operators read these. Those without `manta` are KubeRay's.
+Users, Ray's autoscaler, dashboards and other operators read these. Those without `manta` are KubeRay's;
+"ours" marks those that only Manta reads.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from manta.kube.errors import MantaError, NotFound
 from manta.operator.deployed_options import is_ours
 
 MAX_NAMED = 5
-TIMEOUT = 15.0
+TIMEOUT_SECONDS = 15.0
 
 Row = tuple[str, Finding]
 
@@ -40,7 +40,7 @@ def check_server(args: argparse.Namespace) -> list[Row]:
     try:
         return asyncio.run(_check(args, None if named else directory))
     except TimeoutError:
-        why = f"no answer within {TIMEOUT:.0f} s"
+        why = f"no answer within {TIMEOUT_SECONDS:.0f} s"
     except MantaError as error:
         why = str(error)
     fix = "Check that the API server runs, and the kubeconfig."
@@ -55,7 +55,7 @@ def _no_plane(directory: Path) -> Finding:
 
 async def _check(args: argparse.Namespace, plane: Path | None) -> list[Row]:
     async with (
-        asyncio.timeout(TIMEOUT),
+        asyncio.timeout(TIMEOUT_SECONDS),
         open_plane(plane) if plane else open_client(args) as client,
     ):
         nodes = await _listed(client, NODES)

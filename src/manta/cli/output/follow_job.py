@@ -21,7 +21,7 @@ from manta.client.submission import exit_code
 from manta.kube.client import Client
 from manta.kube.errors import Unreachable
 
-PAUSE = 2.0
+PAUSE_SECONDS = 2.0
 LOG_LAG_SECONDS = 15.0
 """How long the log may lag behind the end of the job."""
 _REPEATED = re.compile(
@@ -85,7 +85,7 @@ async def _until_finished(client: Client, key: Key, progress: Progress) -> dict[
                 progress.report(who, _waits_for(document))
         except Unreachable as error:
             progress.report(who, f"{error}; reconnecting")
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(PAUSE_SECONDS)
 
 
 async def _changes(client: Client, key: Key) -> AsyncIterator[dict[str, Any] | None]:

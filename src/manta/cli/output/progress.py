@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, Self
 
 State = Literal["waiting", "ready", "failed"]
-REMINDER = 30.0
+REMINDER_SECONDS = 30.0
 """Seconds without a change after which plain output repeats what it waits for."""
 
 
@@ -69,7 +69,7 @@ class PlainProgress:
         self._rows.pop(who, None)
 
     def remind(self) -> None:
-        if self._clock() - self._printed < REMINDER:
+        if self._clock() - self._printed < REMINDER_SECONDS:
             return
         for who, row in self._rows.items():
             if row.state == "waiting":

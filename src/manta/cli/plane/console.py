@@ -104,7 +104,7 @@ async def serve_console(directory: Path, listener: socket.socket) -> None:
     exits = 0
     with listener:
         while True:
-            await _somebody_connects(descriptor)
+            await _await_connection(descriptor)
             began = time.monotonic()
             log = console_log(directory)
             async with child(command, log, os.environ, pass_fds=(descriptor,)) as process:
@@ -116,7 +116,7 @@ async def serve_console(directory: Path, listener: socket.socket) -> None:
             await asyncio.sleep(pause)
 
 
-async def _somebody_connects(descriptor: int) -> None:
+async def _await_connection(descriptor: int) -> None:
     loop, there = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(descriptor, there.set)
     try:

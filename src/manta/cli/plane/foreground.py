@@ -89,7 +89,7 @@ async def _serve(args: argparse.Namespace, documents: list[Document]) -> int:
         print(f"API server ready at {plane.url}", flush=True)
         print(f"export KUBECONFIG={plane.kubeconfig}", flush=True)
         print(f"state in {args.dir}, log of the operator in {operator_log(args.dir)}", flush=True)
-        await _run_beside(plane, args, documents, stopping, ranges, listener)
+        await _run_components(plane, args, documents, stopping, ranges, listener)
     return 0
 
 
@@ -102,7 +102,7 @@ def _ranges(args: argparse.Namespace) -> Ranges:
     return claim_ranges(args.dir / NODE_DIRECTORY, requested, shared=shared)
 
 
-async def _run_beside(
+async def _run_components(
     plane: Plane,
     args: argparse.Namespace,
     documents: list[Document],

@@ -24,7 +24,7 @@ from manta.kube.proxy import pod_proxy_path
 
 _AT_ONCE: Final = 4
 _UNSHIPPED_SECONDS: Final = 3600.0
-_TIMEOUT: Final = 10.0
+_TIMEOUT_SECONDS: Final = 10.0
 _HEADS: Final = f"{names.LABEL_NODE_TYPE}=head"
 
 
@@ -98,7 +98,7 @@ class AnswerPoller:
     async def _get(
         self, pod: Mapping[str, Any], uri: str, headers: Mapping[str, str]
     ) -> bytes | None:
-        from manta.history.answers import MAX_ANSWER
+        from manta.history.answers import MAX_ANSWER_BYTES
 
         meta = pod["metadata"]
         url = urlsplit(uri)
@@ -106,7 +106,7 @@ class AnswerPoller:
         pairs = tuple(parse_qsl(url.query, keep_blank_values=True))
         try:
             answer = await self._client.send(
-                "GET", path, query=pairs, headers=headers, timeout=_TIMEOUT, check=False, limit=MAX_ANSWER
+                "GET", path, query=pairs, headers=headers, timeout=_TIMEOUT_SECONDS, check=False, limit=MAX_ANSWER_BYTES
             )  # fmt: skip
         except MantaError:
             return None  # it starts, or is gone

@@ -22,7 +22,7 @@ from manta.cli.plane.process import log_path, start_ticks
 from manta.localplane.private_files import write_private_file
 
 START_SECONDS = 30.0
-_TIMEOUT = 10.0
+_TIMEOUT_SECONDS = 10.0
 
 
 class ServerRecord(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ def new_link(directory: Path) -> str:
             f"no history server runs in {directory}: start the plane with `manta up --history`, or run"
             " `manta history serve`"
         )
-    connection = http.client.HTTPConnection("127.0.0.1", record.port, timeout=_TIMEOUT)
+    connection = http.client.HTTPConnection("127.0.0.1", record.port, timeout=_TIMEOUT_SECONDS)
     try:
         headers = {"Authorization": f"Bearer {record.secret}", "Content-Length": "0"}
         connection.request("POST", "/history/link", headers=headers)

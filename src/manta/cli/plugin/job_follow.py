@@ -16,10 +16,10 @@ from manta.client.watch import DeletedError, states
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, MantaError, NotFound, Unreachable
 
-POLL = 1.0
+POLL_SECONDS = 1.0
 MAX_FAILURES = 60
 """Failed requests in a row, a second apart, until the dashboard counts as gone."""
-OPERATOR_LAG = 30.0
+OPERATOR_LAG_SECONDS = 30.0
 """Seconds that the RayJob may lag behind Ray."""
 Print = Callable[[bytes], None]
 
@@ -82,7 +82,7 @@ class _Log:
             except (Unreachable, DashboardError):
                 failures = failures + 1 if self._printed == before else 0
             # A log that is fetched as a whole is fetched less often the longer it is.
-            await asyncio.sleep(POLL + (0 if self._streams else self._printed / 1_000_000))
+            await asyncio.sleep(POLL_SECONDS + (0 if self._streams else self._printed / 1_000_000))
         raise LostJobError(
             f"Ray's dashboard no longer answers; kubectl ray status shows the RayJob of {self._id}"
         )
@@ -127,7 +127,7 @@ async def _end(dashboard: DashboardAccess, submission_id: str) -> JobEnd:
 async def _until_operator_knows(client: Client, key: Key) -> None:
     """Wait until the RayJob is terminal too, so that the next command sees it."""
     try:
-        async with asyncio.timeout(OPERATOR_LAG):
+        async with asyncio.timeout(OPERATOR_LAG_SECONDS):
             await client.get(RAY_JOBS, key)
             async for job in states(client, RAY_JOBS, key):
                 status = job.get("status") or {}

@@ -19,7 +19,7 @@ from manta.kube.errors import ApiError, BadRequest, MantaError
 from manta.kube.streams import exec_stream
 from manta.kube.transport import UpgradingTransport
 
-CHUNK: Final = 256 * 1024
+CHUNK_BYTES: Final = 256 * 1024
 FIRST_LOG: Final = "stdout.log"
 _ARCHIVE: Final = """
 import os, sys, tarfile
@@ -133,7 +133,7 @@ def _unpack_and_close(reading: int, out: Path) -> None:
         try:
             unpack(source, out)
         finally:
-            while source.read(CHUNK):  # so that the sender is never stuck
+            while source.read(CHUNK_BYTES):  # so that the sender is never stuck
                 pass
 
 
@@ -153,7 +153,7 @@ def unpack(source: IO[bytes], out: Path) -> None:
             if file.is_symlink():
                 file.unlink()
             with file.open("wb") as sink:
-                while piece := content.read(CHUNK):
+                while piece := content.read(CHUNK_BYTES):
                     sink.write(piece)
 
 

@@ -28,7 +28,7 @@ from manta.client.waking import NO_USE, Waker, sleeps
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, MantaError, NotFound
 from manta.localplane.node.net.relay import Streams, close_connection, has_left, relay
-from manta.localplane.waking import woken
+from manta.localplane.waking import wake_for_client
 from manta.rules.traits import head_service_name
 from manta.runtime.informer import Informer
 
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Stand:
+class _StandIn:
     """What stands in for one head Service."""
 
     cluster: RayCluster
@@ -72,7 +72,7 @@ class Activator:
         self._listen = listen
         self._wake = Waker(client)
         self._clusters = Informer(client, RAY_CLUSTERS, RayCluster, random=random)
-        self._stands: dict[Key, _Stand] = {}
+        self._stands: dict[Key, _StandIn] = {}
         self._refused: set[Key] = set()
         self._held = 0
         self._changed = asyncio.Event()
@@ -133,7 +133,7 @@ class Activator:
             self._refused.add(head)
             log.warning("Service %s is headless: connections to it wake nothing", head)
             return
-        stand = _Stand(cluster, service)
+        stand = _StandIn(cluster, service)
         try:
             for port in service.spec.ports:
                 if port.protocol == "TCP" and port.name not in NO_USE:
@@ -152,7 +152,7 @@ class Activator:
         stand.close()
         del self._stands[head]
 
-    async def _publish(self, stand: _Stand) -> None:
+    async def _publish(self, stand: _StandIn) -> None:
         body = slice_of(stand.key, stand.service, self._address, _ports(stand.servers))
         try:
             await self._client.create(ENDPOINT_SLICES, stand.key.namespace, body)
@@ -170,7 +170,7 @@ class Activator:
 
     # ── connections ──────────────────────────────────────────────────────────────────────
 
-    async def _open(self, stand: _Stand, port: ServicePort) -> asyncio.Server:
+    async def _open(self, stand: _StandIn, port: ServicePort) -> asyncio.Server:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if self._held >= MAX_HELD:
                 writer.transport.abort()
@@ -184,11 +184,11 @@ class Activator:
 
         return await asyncio.start_server(serve, self._listen, 0)
 
-    async def _pass_on(self, stand: _Stand, port: ServicePort, client: Streams) -> None:
+    async def _pass_on(self, stand: _StandIn, port: ServicePort, client: Streams) -> None:
         _, writer = client
         head = self._head(stand.cluster)
 
-        await woken(
+        await wake_for_client(
             self._wake,
             head,
             port.name,

@@ -27,7 +27,7 @@ from manta.kube.errors import MantaError
 if TYPE_CHECKING:
     from manta.kube.kubeconfig_file import KubeconfigFile
 
-TIMEOUT: Final = 1.0
+TIMEOUT_SECONDS: Final = 1.0
 """Seconds for the API server: the user waits after pressing Tab."""
 
 Find = Callable[[Client, argparse.Namespace, str], Awaitable[Iterable[str]]]
@@ -61,7 +61,7 @@ def attach(parser: argparse.ArgumentParser, verb: str) -> None:
 def from_server(find: Find) -> Completer:
     def completer(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
         async def fetch() -> list[str]:
-            async with asyncio.timeout(TIMEOUT), open_client(args) as client:
+            async with asyncio.timeout(TIMEOUT_SECONDS), open_client(args) as client:
                 return sorted(await find(client, args, prefix))
 
         args = _with_defaults(parsed_args)

@@ -11,15 +11,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from manta.api.names import MAX_ANNOTATIONS_BYTES
 from manta.api.well_known import ANNOTATION_LAST_APPLIED
 
 FIELD_MANAGER = "kubectl"
 FORMER_MANAGER = "manta-cli"
 COMMANDS = "manta"
 """Field manager of `manta scale` and `manta upgrade`."""
-
-ANNOTATION_LIMIT = 256 * 1024
-"""Maximum bytes of all annotations of an object."""
 
 Entry = Mapping[str, Any]
 Fields = Mapping[str, Any]
@@ -37,7 +35,10 @@ def with_last_applied(document: Mapping[str, Any]) -> dict[str, Any]:
     bare = {**document, "metadata": {**meta, "annotations": annotations}}
     text = json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
     known = {**annotations, ANNOTATION_LAST_APPLIED: text}
-    if sum(len(name) + len(value.encode()) for name, value in known.items()) > ANNOTATION_LIMIT:
+    if (
+        sum(len(name) + len(value.encode()) for name, value in known.items())
+        > MAX_ANNOTATIONS_BYTES
+    ):
         return bare if annotations else {**document}
     return {**bare, "metadata": {**meta, "annotations": known}}
 

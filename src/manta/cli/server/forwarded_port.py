@@ -17,7 +17,7 @@ from manta.kube.errors import MantaError
 from manta.kube.port_forward import PortConnection, port_forward
 from manta.kube.transport import UpgradingTransport
 
-CHUNK = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 FindPod = Callable[[], Awaitable[Key]]
 Note = Callable[[str], None]
 
@@ -94,7 +94,7 @@ class ForwardedPort:
 
 async def _copy_out(reader: asyncio.StreamReader, remote: PortConnection) -> None:
     with suppress(ConnectionError):
-        while data := await reader.read(CHUNK):
+        while data := await reader.read(CHUNK_BYTES):
             await remote.write(data)
 
 

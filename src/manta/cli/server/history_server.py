@@ -68,7 +68,7 @@ async def _serve(
 
         def announce(why: str = "") -> None:
             """With a link that can be used once; a server of a plane records its secret instead."""
-            link = "" if access is not own or args.record else f"login?token={own.made_link()}"
+            link = "" if access is not own or args.record else f"login?token={own.create_link()}"
             if link or not why:
                 print(f"history of {catalog.store.url} at {base}{link}{why}", flush=True)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from manta.kube.overrides import Overrides
 
 _PREFIX = "kube_"
-_NO_LIMIT = 365 * 24 * 3600.0
+_NO_LIMIT_SECONDS = 365 * 24 * 3600.0
 
 FLAGS: Final[Sequence[tuple[tuple[str, ...], dict[str, Any]]]] = (
     (("-s", "--server"), {"metavar": "URL", "help": "address of the API server"}),
@@ -90,7 +90,7 @@ def _seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{error}; write it as 10, 10s or 1m") from error
     if nanoseconds < 0:
         raise argparse.ArgumentTypeError(f"{text!r} is negative")
-    return nanoseconds / 10**9 or _NO_LIMIT
+    return nanoseconds / 10**9 or _NO_LIMIT_SECONDS
 
 
 def kube_flag(args: argparse.Namespace, name: str) -> str:

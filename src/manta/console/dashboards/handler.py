@@ -33,7 +33,7 @@ OPEN: Final = "/.manta/open"
 PORT_NAME: Final = "dashboard"
 TOKEN_SECONDS: Final = 60.0
 _MAX_TOKENS: Final = 256
-_TIMEOUT: Final = 60.0
+_TIMEOUT_SECONDS: Final = 60.0
 _READS: Final = frozenset(("GET", "HEAD"))
 _REQUEST_HEADERS: Final = ("accept", "content-type", "if-none-match", "if-modified-since", "range")
 _RESPONSE_HEADERS: Final = (
@@ -163,7 +163,9 @@ class DashboardHandler(Handler):
         if token := await self._token(opened, visitor):
             headers["x-ray-authorization"] = f"Bearer {token}"
         path = service_proxy_path(key.namespace, opened.service, PORT_NAME, request.raw_path)
-        sent = Request(request.method, path, request.query, headers, request.body or None, _TIMEOUT)
+        sent = Request(
+            request.method, path, request.query, headers, request.body or None, _TIMEOUT_SECONDS
+        )
         context = visitor.client.transport.stream(sent)
         try:
             stream = await context.__aenter__()

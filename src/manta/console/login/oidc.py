@@ -32,7 +32,7 @@ _MAX_RENEWALS: Final = 256
 """Renewed sessions that are remembered."""
 _SHARED_SECONDS: Final = 60.0
 """For how long requests with the same refresh token get the same new session."""
-_MAX_CODE: Final = 4096
+_MAX_CODE_CHARACTERS: Final = 4096
 
 
 class Attempt(msgspec.Struct, frozen=True, array_like=True):
@@ -101,7 +101,7 @@ class OidcLogin(Login):
             why = f"{error[:80]} {request.param('error_description')[:200]}"
             return self.page(f"The issuer did not log you in: {why}", 401)
         code = request.param("code")
-        if not code or len(code) > _MAX_CODE:
+        if not code or len(code) > _MAX_CODE_CHARACTERS:
             return self.page("The answer of the issuer has no code.", 400)
         tokens = await self._issuer.tokens(
             {

@@ -15,7 +15,7 @@ from manta.client.gpus import GpuRow, leak_words
 from manta.console.capacity import Amount, amount
 from manta.console.html import Html, join, tag
 from manta.console.pages.crons import next_run_words
-from manta.console.pages.page import LIVE_REFRESH, REFRESH, Page, Section, Table
+from manta.console.pages.page import LIVE_REFRESH_SECONDS, REFRESH_SECONDS, Page, Section, Table
 from manta.console.pages.parts import (
     SHORT,
     ago,
@@ -104,7 +104,7 @@ def fleet(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow] = ()) -> Pa
             Section("filter", "", _form(snapshot, chosen), kind="plain"),
             Section("paging", "", _paging(chosen, first, len(found)), table),
         ),
-        refresh=LIVE_REFRESH if gpus else REFRESH,
+        refresh=LIVE_REFRESH_SECONDS if gpus else REFRESH_SECONDS,
     )
 
 
@@ -131,7 +131,7 @@ def is_idle(one: Item) -> bool:
     )
 
 
-def look_of(one: Item) -> str:
+def tone_of(one: Item) -> str:
     """Which of the tiles counts it."""
     look: str | None = one.memo.get("look")
     if look is None:
@@ -143,7 +143,7 @@ def matches(one: Item, chosen: Filter) -> bool:
     return (
         chosen.kind in ("", one.kind)
         and chosen.namespace in ("", one.key.namespace)
-        and chosen.tone in ("", look_of(one))
+        and chosen.tone in ("", tone_of(one))
         and (not chosen.text or _has_words(one, chosen.text))
     )
 
@@ -182,7 +182,7 @@ def _notes(snapshot: Snapshot) -> Html:
 
 
 def _overview(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow]) -> Html:
-    tones = Counter(look_of(one) for one in snapshot.items)
+    tones = Counter(tone_of(one) for one in snapshot.items)
     tiles = [
         tag(
             "a",
@@ -333,7 +333,7 @@ _ORDERS: Final[Mapping[str, Callable[[Item], Any]]] = {
     "namespace": lambda one: (one.key.namespace, one.kind, one.key.name),
     "kind": lambda one: one.kind,
     "name": lambda one: one.key.name,
-    "state": lambda one: (_WORST_FIRST[look_of(one)], one.state.word),
+    "state": lambda one: (_WORST_FIRST[tone_of(one)], one.state.word),
     "workers": lambda one: one.object.status.get("readyWorkerReplicas") or 0,
     "cpu": lambda one: desired(one).cpu,
     "age": lambda one: one.object.metadata.creation_timestamp,

@@ -17,7 +17,7 @@ from manta.console.plots import timeline
 from manta.console.snapshot import Item, Snapshot
 
 MAX_TASKS: Final = 5
-MAX_ERROR: Final = 4000
+MAX_ERROR_CHARACTERS: Final = 4000
 """Characters of one error; its end names the exception."""
 
 
@@ -66,7 +66,9 @@ def _task(one: TaskInfo) -> Html:
     name = tag(
         "h3", one.name or "a task without a name", f" ({one.error_type})" if one.error_type else ""
     )
-    return join([name, tag("pre", plain(words)[-MAX_ERROR:], class_="log", tabindex="0")])
+    return join(
+        [name, tag("pre", plain(words)[-MAX_ERROR_CHARACTERS:], class_="log", tabindex="0")]
+    )
 
 
 def _submitters(snapshot: Snapshot, one: Item) -> list[Any]:

@@ -15,7 +15,7 @@ from manta.console.pages.crons import cron_sections
 from manta.console.pages.fleet import waits_for
 from manta.console.pages.history import KINDS, history_address
 from manta.console.pages.jobs import job_sections
-from manta.console.pages.page import LIVE_REFRESH, REFRESH, Page, Section
+from manta.console.pages.page import LIVE_REFRESH_SECONDS, REFRESH_SECONDS, Page, Section
 from manta.console.pages.parts import (
     PLURALS,
     SHORT,
@@ -59,7 +59,7 @@ def object_page(snapshot: Snapshot, one: Item, allowed: Allowed, live: Live = NO
             _events(snapshot, one),
         ),
         crumbs=_crumbs(snapshot, one),
-        refresh=LIVE_REFRESH if live.asks else REFRESH,
+        refresh=LIVE_REFRESH_SECONDS if live.asks else REFRESH_SECONDS,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from manta.console.html import Html, join, tag
 from manta.console.operator_metrics import Controller, Rates, Reading, rates
 from manta.console.operators import OperatorView
-from manta.console.pages.page import LIVE_REFRESH, Page, Section, Table
+from manta.console.pages.page import LIVE_REFRESH_SECONDS, Page, Section, Table
 from manta.console.pages.parts import badge, facts, pods_section
 from manta.console.plots import Line, steps
 from manta.console.snapshot import Snapshot
@@ -26,7 +26,7 @@ def operator_page(snapshot: Snapshot, view: OperatorView) -> Page:
         sections += _plots(snapshot, view)
     if view.pods:
         sections.append(pods_section(view.pods, snapshot.now))
-    return Page("Operator", heading, tuple(sections), refresh=LIVE_REFRESH)
+    return Page("Operator", heading, tuple(sections), refresh=LIVE_REFRESH_SECONDS)
 
 
 def _problems(view: OperatorView, last: Reading | None) -> Html:

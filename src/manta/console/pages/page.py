@@ -8,9 +8,9 @@ from typing import Final
 
 from manta.console.html import EMPTY, Child, Html, join, tag
 
-REFRESH: Final = 20.0
+REFRESH_SECONDS: Final = 20.0
 """Seconds: ages grow."""
-LIVE_REFRESH: Final = 5.0
+LIVE_REFRESH_SECONDS: Final = 5.0
 """Of a page with answers of dashboards or nodes, which announce no change."""
 Regions = Mapping[str, str | Mapping[str, str]]
 """Markup by element id; of a table: markup by id of the row, in order."""
@@ -63,7 +63,7 @@ class Page:
     status: int = 200
     live: bool = True
     """Whether a stream keeps it current."""
-    refresh: float = REFRESH
+    refresh: float = REFRESH_SECONDS
     """Seconds after which a stream computes it again although nothing has changed."""
 
     def body(self) -> Html:

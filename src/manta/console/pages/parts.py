@@ -125,7 +125,7 @@ _TROUBLES: Final = frozenset(("Blocked", "ReplicaFailure", "ReconcileError", "Fa
 
 def _condition(one: Mapping[str, Any], now: datetime) -> Html:
     name, held = str(one.get("type", "")), one.get("status") == "True"
-    look = condition_look(one)
+    look = condition_tone(one)
     return tag(
         "tr",
         tag("td", name),
@@ -138,7 +138,7 @@ def _condition(one: Mapping[str, Any], now: datetime) -> Html:
     )
 
 
-def condition_look(one: Mapping[str, Any]) -> str:
+def condition_tone(one: Mapping[str, Any]) -> str:
     if one.get("status") != "True":
         return "calm"
     return "bad" if one.get("type") in _TROUBLES else "good"

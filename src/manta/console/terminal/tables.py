@@ -17,10 +17,10 @@ from manta.api.text import one_line
 from manta.api.times import parse_time
 from manta.client.gpus import GpuRow
 from manta.console.capacity import offered, requested
-from manta.console.pages.fleet import TONES, desired, look_of, summary, waits_for, workers
+from manta.console.pages.fleet import TONES, desired, summary, tone_of, waits_for, workers
 from manta.console.pages.parts import (
     SHORT,
-    condition_look,
+    condition_tone,
     cpus,
     memory,
     pod_state,
@@ -68,7 +68,7 @@ def cell(text: object, look: str = "") -> Cell:
 
 
 def fleet_row(one: Item, now: datetime) -> Row:
-    used, look = desired(one), look_of(one)
+    used, look = desired(one), tone_of(one)
     return (
         cell(SHORT[one.kind]),
         cell(one.key.namespace),
@@ -92,7 +92,7 @@ def ago(text: str | None, now: datetime) -> str:
 
 def headline(snapshot: Snapshot) -> tuple[Cell, ...]:
     """How many objects there are, and how many of each tone."""
-    tones = Counter(look_of(one) for one in snapshot.items)
+    tones = Counter(tone_of(one) for one in snapshot.items)
     counted = [cell(f"{tones[look]} {words}", look) for look, words in TONES.items() if tones[look]]
     return (cell(summary(snapshot)), *counted)
 
@@ -140,7 +140,7 @@ def condition_rows(one: Item, now: datetime) -> tuple[Row, ...]:
     return tuple(
         (
             cell(found.get("type", "")),
-            cell(found.get("status", ""), condition_look(found)),
+            cell(found.get("status", ""), condition_tone(found)),
             cell(ago(found.get("lastTransitionTime"), now)),
             cell(sentence(found)),
         )

@@ -33,7 +33,7 @@ from manta.reconcile.actions import Call
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules.pod_health import POD_FAILED, blockage, is_ready, is_terminating
 from manta.rules.scaling import desired_workers
-from manta.rules.validation.violation import sentence
+from manta.rules.validation.violation import violations_message
 
 STABLE_AFTER: Final = timedelta(seconds=60)
 
@@ -44,7 +44,7 @@ def blocked_condition(
     """None when nothing is wrong. The last known problem stays until all Pods are ready."""
     if snapshot.violations:
         return _condition(
-            Blockage(invalid_reason(snapshot.violations), sentence(snapshot.violations))
+            Blockage(invalid_reason(snapshot.violations), violations_message(snapshot.violations))
         )
     known = find(snapshot.cluster.status.conditions, ClusterConditionType.BLOCKED)
     rejected = _rejected_action(outcome.failure)

@@ -87,8 +87,8 @@ _clusters_of_pod = mapped_keys(_cluster_of_pod)
 
 
 def is_only_bound(old: Pod, new: Pod) -> bool:
-    """The scheduler bound the Pod, and nothing else changed: the kubelet reports what matters. A Pod
-    that was unschedulable before has conditions, and its binding does matter."""
+    """Whether the scheduler bound the Pod, and nothing else changed. Such a change needs no reconcile: the
+    kubelet reports what follows. A Pod that was unschedulable has conditions: then its binding matters."""
     before, after = old.metadata, new.metadata
     return (
         not old.spec.node_name

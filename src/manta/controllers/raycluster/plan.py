@@ -32,13 +32,13 @@ from manta.controllers.raycluster.planners.suspension import plan_suspension
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.plan import NOTHING, Plan, Wait, merge
 from manta.reconcile.step import Step, chain
-from manta.rules.validation.violation import sentence
+from manta.rules.validation.violation import violations_message
 
 
 def plan_validity(snapshot: ClusterSnapshot) -> Plan:
     if not snapshot.violations:
         return NOTHING
-    return Plan(wait=Wait(sentence(snapshot.violations)))
+    return Plan(wait=Wait(violations_message(snapshot.violations)))
 
 
 SUPPORT_PLANNERS = (

@@ -37,7 +37,7 @@ from manta.rules.differences import Difference, differences
 from manta.rules.revisions import AT_ONCE, content, without_queue_additions
 from manta.rules.scaling import desired_replicas, max_replicas, min_replicas
 from manta.rules.settings import Settings
-from manta.rules.spec_hash import ADDED_BY_QUEUES, essence
+from manta.rules.spec_hash import ADDED_BY_QUEUES, hashed_part
 from manta.rules.traits import ray_container_of
 from manta.runtime.clock import Clock
 
@@ -153,7 +153,8 @@ def _effect(
 def _changes(live: RayCluster, snapshot: ClusterSnapshot, rebuilt: frozenset[str]) -> Iterator[str]:
     """Each field with its old and new value, and its effect."""
     counted = {
-        one.field for one in _differences(essence(live.spec), essence(snapshot.cluster.spec))
+        one.field
+        for one in _differences(hashed_part(live.spec), hashed_part(snapshot.cluster.spec))
     }
     rolled = _rolled(live, snapshot) if snapshot.rollout is not None else None
     for one in _differences(live.spec, snapshot.cluster.spec):

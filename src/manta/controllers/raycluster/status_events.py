@@ -16,7 +16,7 @@ from manta.controllers.raycluster.facts import (
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.events import Event
 from manta.rules.advice import cluster_advice
-from manta.rules.validation.violation import Violation, sentence
+from manta.rules.validation.violation import Violation, violations_message
 
 _NAME, _STATUS, _SPEC = (
     "InvalidRayClusterMetadata",
@@ -64,7 +64,10 @@ def _invalid(violations: tuple[Violation, ...]) -> Iterator[Event]:
         found = [one for one in violations if _reason(one) == reason]
         if found:
             yield Event(
-                "Warning", reason, "Validate", f"The RayCluster is invalid: {sentence(found)}"
+                "Warning",
+                reason,
+                "Validate",
+                f"The RayCluster is invalid: {violations_message(found)}",
             )
 
 

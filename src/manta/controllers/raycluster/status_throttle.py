@@ -51,7 +51,7 @@ def status_delay(
             if has_new_warnings(snapshot) or _records_generation(snapshot, new)
             else None
         )
-    if not _somebody_wrote_bounds(snapshot, old, new) and (
+    if not _bounds_written_by_others(snapshot, old, new) and (
         old.last_update_time is None
         or (all_pods_ready(snapshot) and not is_true(new.conditions, _FAILING))
         or _is_important(snapshot, old, new)
@@ -62,7 +62,7 @@ def status_delay(
     return max((held_since or snapshot.now) + delay - snapshot.now, timedelta(0))
 
 
-def _somebody_wrote_bounds(
+def _bounds_written_by_others(
     snapshot: ClusterSnapshot, old: RayClusterStatus, new: RayClusterStatus
 ) -> bool:
     """The bounds come from the spec alone, and it is the same as at our last write. They are put right,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from manta.controllers.raycronjob.snapshot import CronSnapshot
 from manta.reconcile.causes import ActionCause, Reasons
 from manta.reconcile.events import Event
-from manta.rules.validation.violation import sentence
+from manta.rules.validation.violation import violations_message
 
 CONTROLLER = "raycronjob-controller"
 
@@ -34,7 +34,7 @@ def status_events(snapshot: CronSnapshot) -> Iterator[Event]:
     if snapshot.cron.metadata.deletion_timestamp is not None:
         return
     if snapshot.violations:
-        note = f"The RayCronJob spec is invalid {snapshot.cron.metadata.key}: {sentence(snapshot.violations)}"
+        note = f"The RayCronJob spec is invalid {snapshot.cron.metadata.key}: {violations_message(snapshot.violations)}"
         yield Event("Warning", "InvalidRayCronJobSpec", "Validate", note)
     elif snapshot.cron.spec.suspend:
         note = f"The RayCronJob {snapshot.cron.metadata.key} is suspended: no RayJob is created"

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 _FAILURE_SECONDS: Final = 2.0
 """For the question why a job failed: its end is reported at most so much later."""
-_FAILURE_PAUSE: Final = 0.5
+_FAILURE_PAUSE_SECONDS: Final = 0.5
 _FAILURES: Final = 1000
 """Jobs whose first failure is remembered."""
 PERMANENT = frozenset((400, 422))
@@ -101,7 +101,7 @@ class DashboardClient:
                     found = await self._dashboard.failed_tasks(target, ray_job_id)
                     if isinstance(found, Unreachable) or found.tasks:
                         break
-                    await asyncio.sleep(_FAILURE_PAUSE)
+                    await asyncio.sleep(_FAILURE_PAUSE_SECONDS)
         return found
 
     async def stop(self, query: DashboardQuery | None, job_id: str) -> None:

@@ -31,7 +31,7 @@ from manta.ray.models import JobInfo, JobResult, NoSuchJob, Session, SessionResu
 from manta.ray.poller import DashboardPoller
 from manta.rules.runtime_env import parse_runtime_env
 from manta.rules.settings import Settings
-from manta.rules.text_cache import LARGE_TEXT
+from manta.rules.text_cache import LARGE_TEXT_CHARACTERS
 from manta.rules.traits import head_service_name, is_managed_elsewhere
 from manta.rules.validation.violation import Violation
 from manta.rules.validation.whole_job import job_violations
@@ -105,7 +105,7 @@ class Observer:
         if cached is None or spec is None or is_managed_elsewhere(spec.managed_by):
             self.poller.forget(key)
             return None
-        await parse_ahead(parse_runtime_env, spec.runtime_env_yaml, LARGE_TEXT)
+        await parse_ahead(parse_runtime_env, spec.runtime_env_yaml, LARGE_TEXT_CHARACTERS)
         snapshot = self._snapshot(cached, spec)
         return replace(snapshot, answer=self._answer(key, snapshot))
 

@@ -24,7 +24,7 @@ from manta.manifests.propagated_metadata import annotation_changes
 from manta.reconcile.actions import Action, Create, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
 from manta.reconcile.step import join
-from manta.rules.validation.violation import sentence
+from manta.rules.validation.violation import violations_message
 
 STAGES: dict[Stage, Callable[[JobSnapshot], JobStep]] = {
     Stage.NEW: start_attempt,
@@ -51,7 +51,7 @@ def stage_step(snapshot: JobSnapshot) -> JobStep:
     if snapshot.job.metadata.deletion_timestamp is not None:
         return finalize(snapshot)
     if snapshot.violations and snapshot.stage not in NOT_VALIDATED:
-        message, reason = sentence(snapshot.violations), JobFailedReason.VALIDATION_FAILED
+        message, reason = violations_message(snapshot.violations), JobFailedReason.VALIDATION_FAILED
         return move(Stage.VALIDATION_FAILED, reason=reason, message=message)
     return STAGES[snapshot.stage](snapshot)
 

@@ -22,7 +22,7 @@ from manta.runtime.secret_cache import SecretCache
 
 HEALTH = "-/healthz"
 METRICS = "metrics"
-PROMETHEUS_TIMEOUT = 5.0
+PROMETHEUS_TIMEOUT_SECONDS = 5.0
 
 
 class DashboardError(MantaError):
@@ -94,7 +94,7 @@ class DashboardClient:
         if not self._prometheus_address:
             return "the operator has no address of it; start it with --prometheus-address"
         if self._prometheus is None:
-            self._prometheus = DirectTransport(PROMETHEUS_TIMEOUT)
+            self._prometheus = DirectTransport(PROMETHEUS_TIMEOUT_SECONDS)
         return await query_number(self._prometheus, self._prometheus_address, query)
 
     async def close(self) -> None:

@@ -25,13 +25,13 @@ def register(registry: Registry, services: Informer[CachedRayService]) -> None:
             "kuberay_service_condition_ready",
             "Whether a RayService is ready.",
             (*_WHO, "condition"),
-            lambda all_: truths(all_, ServiceConditionType.READY),
+            lambda all_: condition_rows(all_, ServiceConditionType.READY),
         ),
         (
             "kuberay_service_condition_upgrade_in_progress",
             "Whether a RayService is being upgraded.",
             (*_WHO, "condition"),
-            lambda all_: truths(all_, ServiceConditionType.UPGRADE_IN_PROGRESS),
+            lambda all_: condition_rows(all_, ServiceConditionType.UPGRADE_IN_PROGRESS),
         ),
     )
     for name, help_, labels, rows in families:
@@ -49,7 +49,7 @@ def infos(services: Services) -> Iterator[Row]:
         yield _who(service), 1.0
 
 
-def truths(services: Services, type_: ServiceConditionType) -> Iterator[Row]:
+def condition_rows(services: Services, type_: ServiceConditionType) -> Iterator[Row]:
     for service in services:
         is_so = is_true(service.status.conditions, type_)
         yield (*_who(service), "true" if is_so else "false"), 1.0

@@ -34,7 +34,7 @@ from manta.manifests.serve_services import (
 )
 from manta.rules.serve_config import parse_serve_config
 from manta.rules.settings import Settings
-from manta.rules.text_cache import LARGE_TEXT
+from manta.rules.text_cache import LARGE_TEXT_CHARACTERS
 from manta.rules.traits import head_service_name as cluster_head_service_name
 from manta.rules.traits import is_managed_elsewhere
 from manta.rules.validation.service import is_canary, service_violations
@@ -79,7 +79,7 @@ class Observer:
             self._unmanaged.pop(key, None)
             self.submissions.keep_only(key, ())
             return None
-        await parse_ahead(parse_serve_config, spec.serve_config_v2, LARGE_TEXT)
+        await parse_ahead(parse_serve_config, spec.serve_config_v2, LARGE_TEXT_CHARACTERS)
         service = RayService(metadata=cached.metadata, spec=spec, status=cached.status)
         snapshot = self._snapshot(service, cached.spec)
         if await self._recheck_pods(key, pods_to_recheck(snapshot)):

@@ -55,7 +55,7 @@ from manta.rules.differences import Difference, differences
 from manta.rules.selection import RAY_PODS
 from manta.rules.serve_config import parse_serve_config
 from manta.rules.settings import Settings
-from manta.rules.spec_hash import essence
+from manta.rules.spec_hash import hashed_part
 from manta.rules.validation.service import max_surge
 from manta.rules.validation.violation import Violation
 from manta.runtime.clock import Clock
@@ -219,8 +219,8 @@ def _causes(snapshot: ServiceSnapshot) -> tuple[Difference, ...]:
     newest = snapshot.pending or snapshot.active
     if newest is None:
         return ()
-    has = msgspec.to_builtins(essence(newest.cluster.spec))
-    wants = msgspec.to_builtins(essence(snapshot.spec.ray_cluster_config))
+    has = msgspec.to_builtins(hashed_part(newest.cluster.spec))
+    wants = msgspec.to_builtins(hashed_part(snapshot.spec.ray_cluster_config))
     return differences(has, wants, _CLUSTER)
 
 

@@ -38,7 +38,7 @@ from manta.controllers.rayservice.wait_messages import (
 from manta.manifests.serve_services import cluster_serve_service_name, serve_service_name
 from manta.reconcile.outcome import Outcome
 from manta.rules.validation.service import initializing_timeout
-from manta.rules.validation.violation import sentence
+from manta.rules.validation.violation import violations_message
 
 Type = ServiceConditionType
 Reason = ServiceConditionReason
@@ -83,7 +83,7 @@ def _drop(status: RayServiceStatuses, types: Iterable[Type]) -> RayServiceStatus
 
 
 def _invalid(snapshot: ServiceSnapshot, _: Outcome) -> RayServiceStatuses:
-    message = sentence(snapshot.violations)
+    message = violations_message(snapshot.violations)
     status = _set(
         snapshot, snapshot.status, (Type.READY, "False", Reason.VALIDATION_FAILED, message)
     )

@@ -28,7 +28,7 @@ _PROFILE: Final = struct.Struct("<IQI")
 """Word of the name, start in microseconds since the epoch, duration in microseconds."""
 PROFILE_BYTES: Final = 1000 * _PROFILE.size
 """Of one task. Ray itself keeps 1,000 entries a task too."""
-MAX_ERROR: Final = 16_384
+MAX_ERROR_CHARACTERS: Final = 16_384
 Word = Callable[[str], int | None]
 
 TASK_COLUMNS: Final = (
@@ -76,7 +76,7 @@ def define_task(row: TaskRow, task: TaskDefinition, word: Word) -> None:
     if task.required_resources:
         row.add("resources", word(msgspec.json.encode(task.required_resources).decode()))
     if task.serialized_runtime_env not in ("", "{}"):
-        row.add("runtime_env", word(task.serialized_runtime_env[:MAX_ERROR]))
+        row.add("runtime_env", word(task.serialized_runtime_env[:MAX_ERROR_CHARACTERS]))
 
 
 def change_task(row: TaskRow, task: TaskLifecycle, word: Word) -> None:
@@ -88,7 +88,7 @@ def change_task(row: TaskRow, task: TaskLifecycle, word: Word) -> None:
         row.reach(one.state, milliseconds(one.timestamp))
     if task.ray_error_info is not None:
         row.add("error_type", word(task.ray_error_info.error_type or "UNKNOWN"))
-        row.add("error", task.ray_error_info.error_message[:MAX_ERROR])
+        row.add("error", task.ray_error_info.error_message[:MAX_ERROR_CHARACTERS])
     if task.task_log_info is not None:
         log = task.task_log_info
         row.add("out_file", word(log_path(log.stdout_file)))
@@ -151,7 +151,7 @@ def changes(event: RayEvent) -> list[Change]:
         return [("actors", hex_id(actor.actor_id), _set(
             job_id=hex_id(actor.job_id), name=actor.name, class_name=actor.class_name,
             namespace=actor.ray_namespace, detached=int(actor.is_detached),
-            resources=_json(actor.required_resources), runtime_env=actor.serialized_runtime_env[:MAX_ERROR],
+            resources=_json(actor.required_resources), runtime_env=actor.serialized_runtime_env[:MAX_ERROR_CHARACTERS],
             placement_group=hex_id(actor.placement_group_id), labels=_json(actor.label_selector),
             call_site=actor.call_site,
         ))]  # fmt: skip
@@ -161,7 +161,7 @@ def changes(event: RayEvent) -> list[Change]:
         return [("jobs", hex_id(job.job_id), _set(
             submission_id=metadata.get("job_submission_id", ""), entrypoint=job.entrypoint,
             driver_pid=job.driver_pid, driver_node_id=hex_id(job.driver_node_id),
-            runtime_env=job.config.serialized_runtime_env[:MAX_ERROR], metadata=_json(metadata),
+            runtime_env=job.config.serialized_runtime_env[:MAX_ERROR_CHARACTERS], metadata=_json(metadata),
         ))]  # fmt: skip
     if event.node_definition_event is not None:
         node = event.node_definition_event
@@ -200,7 +200,7 @@ def _actor_change(actor_id: str, one: Transition) -> Change:
     at = milliseconds(one.timestamp)
     columns = _set(
         state=one.state, node_id=hex_id(one.node_id), worker_id=hex_id(one.worker_id), pid=one.pid or None,
-        port=one.port or None, repr_name=one.repr_name, death=death_reason(one)[:MAX_ERROR],
+        port=one.port or None, repr_name=one.repr_name, death=death_reason(one)[:MAX_ERROR_CHARACTERS],
         started=at if one.state == "ALIVE" else None, ended=at if one.state == "DEAD" else None,
         restarted=at if one.state == "RESTARTING" else None,
     )  # fmt: skip
@@ -215,7 +215,7 @@ def _timed(table: str, key: str, one: Transition, first: str, last: str) -> Chan
         ended=at if one.state == last else None,
     )
     if table != "jobs":
-        columns.update(_set(death=death_reason(one)[:MAX_ERROR]))
+        columns.update(_set(death=death_reason(one)[:MAX_ERROR_CHARACTERS]))
     if table == "nodes":
         columns.update(_set(resources=_json(one.resources)))
     if table == "workers" and one.death_info:

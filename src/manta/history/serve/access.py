@@ -22,9 +22,9 @@ from manta.httpserver.messages import User
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 
-_REMEMBERED: Final = 60.0
-_MAX_ANSWERS: Final = 10_000
-_MAX_TOKEN: Final = 16_384
+_CACHE_SECONDS: Final = 60.0
+_MAX_CACHED_ANSWERS: Final = 10_000
+_MAX_TOKEN_CHARACTERS: Final = 16_384
 _LINK_SECONDS: Final = 86_400.0
 _CONSOLE_LINK_SECONDS: Final = 60.0
 _MAX_LINKS: Final = 100
@@ -66,7 +66,7 @@ class OwnerAccess(Access):
     ) -> None:
         """`on_login` is called when a link was used."""
         self.token = secrets.token_urlsafe(32)
-        """Of commands, never in a link."""
+        """The bearer token of commands; never in a link."""
         self._on_login = on_login
         self._clock = clock
         self._links: OrderedDict[str, float] = OrderedDict()
@@ -88,9 +88,9 @@ class OwnerAccess(Access):
         return self.token
 
     async def new_link(self, token: str) -> str | None:
-        return self.made_link() if self._is_owner(token) else None
+        return self.create_link() if self._is_owner(token) else None
 
-    def made_link(self) -> str:
+    def create_link(self) -> str:
         made = secrets.token_urlsafe(32)
         self._links[made] = self._clock()
         while len(self._links) > _MAX_LINKS:
@@ -108,7 +108,7 @@ class KubernetesAccess(Access):
         self._answers: OrderedDict[tuple[Any, ...], tuple[float, Any]] = OrderedDict()
 
     async def user(self, token: str) -> User | None:
-        if not token or len(token) > _MAX_TOKEN:
+        if not token or len(token) > _MAX_TOKEN_CHARACTERS:
             return None
         known, user = self._known(("token", token))
         if not known:
@@ -196,10 +196,10 @@ class KubernetesAccess(Access):
     # ── answers of the last minute ───────────────────────────────────────────────────────
     def _known(self, question: tuple[Any, ...]) -> tuple[bool, Any]:
         at, answer = self._answers.get(question, (0.0, None))
-        fresh = question in self._answers and time.monotonic() - at < _REMEMBERED
+        fresh = question in self._answers and time.monotonic() - at < _CACHE_SECONDS
         return fresh, answer
 
     def _remember(self, question: tuple[Any, ...], answer: Any) -> None:
         self._answers[question] = (time.monotonic(), answer)
-        while len(self._answers) > _MAX_ANSWERS:
+        while len(self._answers) > _MAX_CACHED_ANSWERS:
             self._answers.popitem(last=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from manta.api.names import SUFFIX_ALPHABET, qualified_name_errors
+from manta.api.names import MAX_ANNOTATIONS_BYTES, SUFFIX_ALPHABET, qualified_name_errors
 from manta.localplane.apiserver.api_resources import ApiResource
 from manta.localplane.apiserver.builtin_kinds.checks.rules import (
     all_invalid,
@@ -19,7 +19,6 @@ from manta.localplane.apiserver.builtin_kinds.checks.rules import (
 )
 from manta.localplane.apiserver.schema.causes import Cause, forbidden, invalid, required, too_long
 
-ANNOTATION_LIMIT = 262144
 _GENERATED_LENGTH = 63
 _STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 
@@ -141,8 +140,8 @@ def _annotation_causes(annotations: Mapping[str, Any]) -> Iterator[Cause]:
     for key, value in annotations.items():
         yield from all_invalid(field, key, qualified_name_errors(key.lower()))
         size += len(key.encode()) + len(str(value).encode())
-    if size > ANNOTATION_LIMIT:
-        yield too_long(field, ANNOTATION_LIMIT)
+    if size > MAX_ANNOTATIONS_BYTES:
+        yield too_long(field, MAX_ANNOTATIONS_BYTES)
 
 
 def _finalizer_causes(finalizers: list[str]) -> Iterator[Cause]:

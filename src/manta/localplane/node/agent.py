@@ -26,7 +26,7 @@ from manta.localplane.node.pod.runtime import PodRuntime, keep_and_remove, pod_d
 from manta.localplane.node.pod.worker import PodWorker
 from manta.localplane.node.registration import (
     GPU_UNAVAILABLE,
-    RENEW_EVERY,
+    RENEW_SECONDS,
     Registrar,
     capacity,
 )
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 __all__ = ["NodeAgent", "NodeOptions"]
 
-_REFRESH_EVERY = 60.0
+_REFRESH_SECONDS = 60.0
 _FINAL = ("Succeeded", "Failed")
 
 
@@ -152,7 +152,7 @@ class NodeAgent:
                     self._notify_gpus_changed()
             except (MantaError, OSError) as error:
                 log.warning("the state of the GPUs was not read or written: %s", error)
-            await asyncio.sleep(RENEW_EVERY)
+            await asyncio.sleep(RENEW_SECONDS)
 
     def _notify_gpus_changed(self) -> None:
         for node in self.names:
@@ -235,7 +235,7 @@ class NodeAgent:
     async def _refresh_volumes(self) -> None:
         """Bring changed ConfigMaps, Secrets and new tokens to running Pods within a minute."""
         while True:
-            await asyncio.sleep(_REFRESH_EVERY)
+            await asyncio.sleep(_REFRESH_SECONDS)
             for worker in tuple(self._workers.values()):
                 await worker.refresh_volumes()
 

@@ -24,7 +24,7 @@ from manta.localplane.node.pod.runtime import pod_directories
 from manta.localplane.node.sandbox.processes import MARK, PLANE_VARIABLE, find_processes
 from manta.localplane.node.sandbox.sandbox import end_sandbox
 
-_KILL_TIMEOUT = 10.0
+_KILL_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def end_all_processes(directory: Path, also: Sequence[int] = ()) -> list[int]:
     """
     found = sorted({*marked_processes(directory), *cgroups.members_of(directory), *also})
     kill(found)
-    deadline = time.monotonic() + _KILL_TIMEOUT
+    deadline = time.monotonic() + _KILL_TIMEOUT_SECONDS
     while any(is_alive(pid) for pid in found) and time.monotonic() < deadline:
         time.sleep(0.01)
     return found

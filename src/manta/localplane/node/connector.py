@@ -38,7 +38,7 @@ from manta.localplane.node.sandbox.sessions import (
 )
 from manta.runtime.clock import Clock
 
-_START_TIMEOUT = 10.0
+_START_TIMEOUT_SECONDS = 10.0
 
 
 class LocalConnector:
@@ -60,7 +60,7 @@ class LocalConnector:
     async def _worker(self, namespace: str, pod: str) -> PodWorker:
         """Waits a few seconds for a node agent that has just started."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_START_TIMEOUT):
+            async with asyncio.timeout(_START_TIMEOUT_SECONDS):
                 await self._ready.wait()
         worker = self._find(namespace, pod)
         if worker is None:

@@ -34,7 +34,7 @@ from manta.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-RENEW_EVERY = 10.0
+RENEW_SECONDS = 10.0
 GPU_UNAVAILABLE = "GpuUnavailable"
 """The condition of a node one of whose GPUs cannot be used."""
 Conditions = Mapping[str, tuple[str, str]]
@@ -195,7 +195,7 @@ class Registrar:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(RENEW_EVERY)
+            await asyncio.sleep(RENEW_SECONDS)
             shortages, self._shortages = self._shortages, self._measure()
             renew = self._renew if shortages.keys() == self._shortages.keys() else self._report
             for name in node_names(self._options):

@@ -27,8 +27,8 @@ from manta.localplane.store.headfile import HeadFile, head_path
 FORMAT = 1
 STORE = "store.db"
 _MANIFEST = "manifest.json"
-_LARGEST_FILE = 16 * 1024**3
-_LARGEST_MANIFEST = 1024**2
+_MAX_FILE_BYTES = 16 * 1024**3
+_MAX_MANIFEST_BYTES = 1024**2
 _STATE = (STORE, f"{STORE}-wal", f"{STORE}-shm", "store.head", "pki", "memory-only")
 """The files that a restore replaces."""
 
@@ -169,7 +169,7 @@ def _unpack(source: Path, work: Path) -> Manifest:
 
 def _read_manifest(source: Path, archive: tarfile.TarFile) -> Manifest:
     first = archive.next()
-    if first is None or first.name != _MANIFEST or first.size > _LARGEST_MANIFEST:
+    if first is None or first.name != _MANIFEST or first.size > _MAX_MANIFEST_BYTES:
         raise BackupError(f"{source}: is not a file that `manta backup` has made")
     content = archive.extractfile(first)
     text = content.read() if content is not None else b""
@@ -197,7 +197,7 @@ def _unpack_one(source: Path, archive: tarfile.TarFile, work: Path, name: str, d
     except KeyError:
         raise BackupError(f"{source}: {name} is missing in it") from None
     content = archive.extractfile(member) if member.isreg() else None
-    if content is None or member.size > _LARGEST_FILE:
+    if content is None or member.size > _MAX_FILE_BYTES:
         raise BackupError(f"{source}: {name} is not a plain file of a reasonable size")
     target = work / name
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -14,7 +14,7 @@ _LEVEL: Final = 1
 _WINDOW_BITS: Final = 15
 _MEMORY_LEVEL: Final = 8
 _BRACE: Final = ord("{")
-_WINDOW: Final = 32 * 1024
+_WINDOW_BYTES: Final = 32 * 1024
 
 
 def is_compressed(text: bytes) -> bool:
@@ -28,7 +28,7 @@ class Compressor:
     __slots__ = ("_dictionary",)
 
     def __init__(self, dictionary: bytes) -> None:
-        self._dictionary = dictionary[-_WINDOW:]
+        self._dictionary = dictionary[-_WINDOW_BYTES:]
 
     def compress(self, raw: bytes) -> bytes:
         stream = zlib.compressobj(

@@ -37,7 +37,7 @@ from manta.localplane.store.store import Store
 KEEP_CHANGES: Final = 20_000
 """How many changes the database keeps for watchers that resume."""
 _TRIM_EVERY: Final = 5_000
-_RETRY_PAUSE: Final = 1.0
+_RETRY_PAUSE_SECONDS: Final = 1.0
 
 _Entry = tuple[str, Change]
 _Close = None
@@ -147,7 +147,7 @@ class SqliteJournal:
             item = self._queue.get()
         while True:
             try:
-                item = self._queue.get(timeout=_RETRY_PAUSE)
+                item = self._queue.get(timeout=_RETRY_PAUSE_SECONDS)
             except queue.Empty:
                 if self._is_writable(database):
                     self._call_soon(self._store.recover)

@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 OBJECT_LIMIT: Final = 1536 * 1024
 """Bytes of one object as JSON: etcd takes requests of 1.5 MiB."""
 _COMPRESSED_AT_ONCE = 20
-_COMPRESS_PAUSE = 0.02
+_COMPRESS_PAUSE_SECONDS = 0.02
 
 
 class Journal(Protocol):
@@ -172,7 +172,7 @@ class Store:
         for resource in tuple(self._resources.values()):
             while resource.compress_stale(_COMPRESSED_AT_ONCE):
                 compressed = True
-                await asyncio.sleep(_COMPRESS_PAUSE)
+                await asyncio.sleep(_COMPRESS_PAUSE_SECONDS)
         if compressed:
             release_memory()
 

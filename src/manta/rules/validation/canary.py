@@ -26,8 +26,8 @@ MAX_STEPS: Final = 20
 MAX_SECONDS: Final = 30 * 86400
 MAX_INTERVAL: Final = 15
 """Seconds. Ray publishes its metrics every 10 s: so a broken limit is seen within 30 s."""
-MAX_WINDOW: Final = 600
-MAX_QUERY: Final = 4096
+MAX_WINDOW_SECONDS: Final = 600
+MAX_QUERY_CHARACTERS: Final = 4096
 _ANNOTATION: Final = f"metadata.annotations[{ANNOTATION_CANARY}]"
 
 
@@ -113,8 +113,8 @@ def _analysis(analysis: CanaryAnalysis) -> Iterator[Violation]:
     if not 1 <= interval <= MAX_INTERVAL:
         cure = f"must be between 1 and {MAX_INTERVAL} seconds, to roll back in time"
         yield Violation(f"{field}.intervalSeconds", interval, cure)
-    if not 10 <= window <= MAX_WINDOW:
-        cure = f"must be between 10 and {MAX_WINDOW} seconds"
+    if not 10 <= window <= MAX_WINDOW_SECONDS:
+        cure = f"must be between 10 and {MAX_WINDOW_SECONDS} seconds"
         yield Violation(f"{field}.windowSeconds", window, cure)
     if analysis.min_requests < 1:
         yield Violation(f"{field}.minRequests", analysis.min_requests, "must be at least 1")
@@ -131,6 +131,6 @@ def _analysis(analysis: CanaryAnalysis) -> Iterator[Violation]:
 
 
 def _prometheus(query: PrometheusQuery, field: str) -> Iterator[Violation]:
-    if not 1 <= len(query.query) <= MAX_QUERY:
-        cure = f"must be a PromQL query of at most {MAX_QUERY} characters"
+    if not 1 <= len(query.query) <= MAX_QUERY_CHARACTERS:
+        cure = f"must be a PromQL query of at most {MAX_QUERY_CHARACTERS} characters"
         yield Violation(f"{field}.query", query.query[:80], cure)

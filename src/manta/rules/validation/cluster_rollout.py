@@ -24,7 +24,7 @@ from manta.rules.validation.violation import Violation
 _ANNOTATION = f"metadata.annotations[{names.ANNOTATION_ROLLING_UPDATE}]"
 _SPEC = "spec.upgradeStrategy.rollingUpdate"
 MAX_SECONDS = 30 * 86400
-MAX_ANNOTATION = 16 * 1024
+MAX_ANNOTATION_CHARACTERS = 16 * 1024
 
 
 def rollout_violations(cluster: RayCluster) -> Iterator[Violation]:
@@ -58,8 +58,10 @@ def _annotation(cluster: RayCluster) -> Iterator[Violation]:
 
 def _parsed(cluster: RayCluster, text: str) -> Iterator[Violation]:
     example = '{"maxSurge": 1, "maxUnavailable": 0}'
-    if len(text) > MAX_ANNOTATION:
-        yield Violation(_ANNOTATION, text, f"must have at most {MAX_ANNOTATION} characters")
+    if len(text) > MAX_ANNOTATION_CHARACTERS:
+        yield Violation(
+            _ANNOTATION, text, f"must have at most {MAX_ANNOTATION_CHARACTERS} characters"
+        )
         return
     try:
         options = parse_annotation(text)

@@ -51,7 +51,7 @@ def name_violations(name: str, longest: int) -> Iterator[Violation]:
         yield Violation("metadata.name", name, cure)
 
 
-def sentence(violations: Iterable[Violation]) -> str:
+def violations_message(violations: Iterable[Violation]) -> str:
     """All violations in one line; of many, the first ones and the number of the others."""
     found = list(violations)
     shown = "; ".join(str(violation) for violation in found[:_MAX_IN_SENTENCE])

@@ -74,7 +74,7 @@ def test_an_image_is_a_difference() -> None:
 
 def test_a_group_behind_the_others_is_growth() -> None:
     spec = {"rayClusterConfig": cluster_config(groups=[group(), group("more")])}
-    assert spec_match(a_snapshot(spec=spec), a_cluster("demo-a")) is SpecMatch.GROWN
+    assert spec_match(a_snapshot(spec=spec), a_cluster("demo-a")) is SpecMatch.GROUPS_ADDED
 
 
 def test_a_group_before_the_others_is_a_difference() -> None:
@@ -123,7 +123,7 @@ def test_a_cluster_of_another_version_of_ours_is_compared_by_its_own_spec() -> N
     older = {names.ANNOTATION_OPERATOR_VERSION: "manta-v0.0.1", names.ANNOTATION_SPEC_HASH: "x"}
     assert spec_match(a_snapshot(), a_cluster("demo-a", older)) is SpecMatch.SAME
     spec = {"rayClusterConfig": cluster_config(groups=[group(), group("more")])}
-    assert spec_match(a_snapshot(spec=spec), a_cluster("demo-a", older)) is SpecMatch.GROWN
+    assert spec_match(a_snapshot(spec=spec), a_cluster("demo-a", older)) is SpecMatch.GROUPS_ADDED
 
 
 def test_an_invalid_count_of_groups_does_not_raise() -> None:

@@ -16,7 +16,7 @@ from manta.controllers.raycluster.facts import by_replica, still_counts
 from manta.controllers.raycluster.planners.backoff import failed_pods, recreate_at
 from manta.controllers.raycluster.planners.gang import worker_pod_builder
 from manta.controllers.raycluster.planners.pod_deletions import deletions
-from manta.controllers.raycluster.planners.scale_down_order import usefulness
+from manta.controllers.raycluster.planners.scale_down_order import readiness_rank
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.worker_pod import Slot, WorkerPodBuilder
 from manta.reconcile.actions import Create, Delete
@@ -115,7 +115,7 @@ def _resize(
 def _scale_down_key(item: tuple[str, Replica]) -> tuple[int, int, str]:
     """The least useful replica first, then the highest index."""
     name, replica = item
-    return min(usefulness(pod) for pod in replica), -_index(replica), name
+    return min(readiness_rank(pod) for pod in replica), -_index(replica), name
 
 
 def _index(replica: Replica) -> int:

@@ -15,7 +15,7 @@ from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import may_choose_pods
 from manta.controllers.raycluster.planners.multi_host_group import grow_replicas, plan_broken
 from manta.controllers.raycluster.planners.pod_deletions import deletions
-from manta.controllers.raycluster.planners.scale_down_order import usefulness
+from manta.controllers.raycluster.planners.scale_down_order import readiness_rank
 from manta.controllers.raycluster.planners.worker_group import (
     grow,
     more_to_create,
@@ -164,7 +164,7 @@ def _shrink(snapshot: ClusterSnapshot, kept: GroupRollout, *, may_replace: bool)
 
 def _scale_down_key(unit: Unit) -> tuple[bool, int, tuple[int, ...], str]:
     """Outdated ones first, then the least useful, then the newest."""
-    useful = min(usefulness(pod) for pod in unit.pods)
+    useful = min(readiness_rank(pod) for pod in unit.pods)
     newest = tuple(-ord(letter) for letter in unit.age[0])
     return not unit.outdated, useful, newest, unit.name
 

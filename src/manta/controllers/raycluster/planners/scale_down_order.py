@@ -15,12 +15,12 @@ from manta.rules.pod_health import is_ready, is_running
 
 
 def in_scale_down_order(pods: Iterable[Pod]) -> list[Pod]:
-    # Newest first, then the stable sort by usefulness keeps that order among equals.
+    # Newest first, then the stable sort by readiness_rank keeps that order among equals.
     by_age = sorted(pods, key=_age, reverse=True)
-    return sorted(by_age, key=usefulness)
+    return sorted(by_age, key=readiness_rank)
 
 
-def usefulness(pod: Pod) -> int:
+def readiness_rank(pod: Pod) -> int:
     """0 for a Pod without a node, up to 3 for a ready one."""
     if is_ready(pod):
         return 3

@@ -23,7 +23,7 @@ from manta.manifests.service_cluster import groups_made_with
 from manta.rules.differences import contradictions
 from manta.rules.pod_health import is_ready
 from manta.rules.settings import VERSION_PREFIX
-from manta.rules.spec_hash import essence, spec_hash
+from manta.rules.spec_hash import hashed_part, spec_hash
 
 RECHECK_AFTER: Final = timedelta(seconds=20)
 MAX_RECHECKED_PODS: Final = 10
@@ -34,7 +34,7 @@ class SpecMatch(Enum):
     """How a cluster compares with the current spec."""
 
     SAME = auto()
-    GROWN = auto()
+    GROUPS_ADDED = auto()
     """The spec has further worker groups behind those that the cluster was created with."""
     FOREIGN = auto()
     """Another operator created the cluster: its hash is not comparable."""
@@ -48,7 +48,7 @@ def spec_match(snapshot: ServiceSnapshot, cluster: RayCluster) -> SpecMatch:
         snapshot.settings.version,
     )
     if version != ours and not version.startswith(VERSION_PREFIX):
-        edited = contradictions(_essence(cluster.spec), _essence(wanted))
+        edited = contradictions(_hashed_part(cluster.spec), _hashed_part(wanted))
         return SpecMatch.DIFFERENT if edited else SpecMatch.FOREIGN
     made_of, count = annotations.get(names.ANNOTATION_SPEC_HASH), groups_made_with(annotations)
     if version != ours and made_of != snapshot.goal_hash:
@@ -58,11 +58,11 @@ def spec_match(snapshot: ServiceSnapshot, cluster: RayCluster) -> SpecMatch:
     if count is None or count >= len(wanted.worker_group_specs):
         return SpecMatch.DIFFERENT
     without_new_groups = spec_hash(wanted, worker_groups=count)
-    return SpecMatch.GROWN if without_new_groups == made_of else SpecMatch.DIFFERENT
+    return SpecMatch.GROUPS_ADDED if without_new_groups == made_of else SpecMatch.DIFFERENT
 
 
-def _essence(spec: RayClusterSpec) -> Any:
-    return msgspec.to_builtins(essence(spec))
+def _hashed_part(spec: RayClusterSpec) -> Any:
+    return msgspec.to_builtins(hashed_part(spec))
 
 
 def matches_spec(snapshot: ServiceSnapshot, view: ClusterView | None) -> bool:
@@ -76,7 +76,7 @@ def is_up_to_date(snapshot: ServiceSnapshot, view: ClusterView | None) -> bool:
     """Whether this cluster was created from the current spec, by our own hash."""
     if view is None or view.is_deleting:
         return False
-    return spec_match(snapshot, view.cluster) in (SpecMatch.SAME, SpecMatch.GROWN)
+    return spec_match(snapshot, view.cluster) in (SpecMatch.SAME, SpecMatch.GROUPS_ADDED)
 
 
 def is_upgrade_due(snapshot: ServiceSnapshot) -> bool:

@@ -14,7 +14,7 @@ from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.ray.service import RayServiceStatuses
-from manta.api.times import format_time, parse_optional_time
+from manta.api.times import format_time_rounded_up, parse_optional_time
 from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.facts.canary import (
     Chosen,
@@ -67,7 +67,6 @@ from manta.reconcile.step import Step, join, step_then
 from manta.rules.canary import FULL, Group, part
 
 Part = ServiceStep | Plan
-ALMOST_A_SECOND = timedelta(microseconds=999_999)
 
 
 def plan_canary(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
@@ -99,7 +98,7 @@ def _note_progress(snapshot: ServiceSnapshot) -> ServiceStep:
             return status
         if known and progress_mark(status) == progress_mark(before):
             return status
-        moment = format_time(snapshot.now + ALMOST_A_SECOND)
+        moment = format_time_rounded_up(snapshot.now)
         return with_active(status, last_traffic_migrated_time=moment)
 
     return step_then(NOTHING, change)
@@ -203,8 +202,7 @@ def _next_step(
 def _moved(
     snapshot: ServiceSnapshot, weight: int
 ) -> Callable[[RayServiceStatuses], RayServiceStatuses]:
-    # In whole seconds, rounded up: a pause is never shorter than the user set it.
-    moment = format_time(snapshot.now + ALMOST_A_SECOND)
+    moment = format_time_rounded_up(snapshot.now)
 
     def change(status: RayServiceStatuses) -> RayServiceStatuses:
         status = with_active(status, traffic_routed_percent=FULL - weight)

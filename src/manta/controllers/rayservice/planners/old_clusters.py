@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.names import ANNOTATION_DELETE_AFTER
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.times import format_time, parse_time
+from manta.api.times import format_time_rounded_up, parse_time
 from manta.controllers.rayservice.events import Cause
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.controllers.rayservice.status_changes import ServiceStep
@@ -84,8 +84,7 @@ def _deletion_time(cluster: RayCluster) -> datetime | None:
 
 
 def _schedule_deletion(cluster: RayCluster, due: datetime) -> Patch:
-    # Times are written in whole seconds: round up, so that the delay is never shortened.
-    text = format_time(due + timedelta(microseconds=999_999))
+    text = format_time_rounded_up(due)
     return _set_deletion_time(cluster, text, f"it will be deleted at {text}")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from manta.api.ray.service import RayServiceStatuses
-from manta.api.times import format_time
+from manta.api.times import format_time_rounded_up
 from manta.controllers.rayservice.facts.rollout import current_rollout, gateway_not_ready
 from manta.controllers.rayservice.facts.serve import (
     can_submit,
@@ -36,7 +36,6 @@ from manta.reconcile.plan import NOTHING, Plan
 from manta.reconcile.step import Step, earliest, join, step_then
 from manta.rules.upgrade import Rollout, Share, due_in, next_capacity, next_traffic
 
-ALMOST_A_SECOND = timedelta(microseconds=999_999)
 SETTLING = timedelta(seconds=2)
 """How long a gateway may take to apply new weights. Until then the old cluster keeps its capacity."""
 RECHECK_AFTER = timedelta(seconds=2)
@@ -197,8 +196,7 @@ def _route_step(snapshot: ServiceSnapshot, active: Share, pending: Share | None)
 def _traffic(share: Share) -> dict[str, object]:
     found: dict[str, object] = {"traffic_routed_percent": share.traffic}
     if share.moved_at is not None:
-        # In whole seconds, rounded up: an interval is never shorter than the user set it.
-        found["last_traffic_migrated_time"] = format_time(share.moved_at + ALMOST_A_SECOND)
+        found["last_traffic_migrated_time"] = format_time_rounded_up(share.moved_at)
     return found
 
 

@@ -87,11 +87,11 @@ def make_node(  # noqa: PLR0913 - the parts of a node
     node.default = default
     node.check = check
     node.rules = rules
-    _look_below(node)
+    _summarize_below(node)
     return node
 
 
-def _look_below(node: Node) -> None:
+def _summarize_below(node: Node) -> None:
     below = node.children
     node.defaulted = tuple(
         (name, child) for name, child in node.properties.items() if child.default is not NO_DEFAULT

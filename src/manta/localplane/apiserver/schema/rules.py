@@ -21,7 +21,7 @@ from manta.localplane.apiserver.schema.node import Node
 from manta.localplane.apiserver.schema.paths import MapKey, Path, spell
 from manta.localplane.apiserver.schema.validation import ABSENT, correlate
 
-MAX_MESSAGE = 5 * 1024
+MAX_MESSAGE_CHARACTERS = 5 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,10 @@ def _computed_message(rule: Rule, variables: dict[str, Any]) -> str:
         message = rule.message_program.evaluate(variables)
     except (EvaluationError, KeyError):  # KeyError: there is no oldSelf
         return ""
-    if not isinstance(message, str) or len(message) > MAX_MESSAGE or "\n" in message.strip():
+    if (
+        not isinstance(message, str)
+        or len(message) > MAX_MESSAGE_CHARACTERS
+        or "\n" in message.strip()
+    ):
         return ""
     return message.strip()

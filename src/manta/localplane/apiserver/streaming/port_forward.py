@@ -17,7 +17,7 @@ from manta.localplane.apiserver.streaming.connector import ContainerUnavailable
 from manta.localplane.apiserver.streaming.spdy import SpdyStream
 from manta.localplane.apiserver.streaming.websocket import WebSocket
 
-CHUNK = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 PORTS_LIMIT = 127
 """Ports of one connection with numbered channels: a channel is one byte, and 255 means close."""
 Dial = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
@@ -94,7 +94,7 @@ async def relay(
             writer.write_eof()
 
     async def outward() -> None:
-        while chunk := await reader.read(CHUNK):
+        while chunk := await reader.read(CHUNK_BYTES):
             await send(chunk)
         await finish()
 

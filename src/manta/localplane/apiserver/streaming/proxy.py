@@ -14,10 +14,10 @@ from manta.httpserver.upgrade import UpgradedConnection
 from manta.localplane.apiserver.status_errors import StatusError
 from manta.localplane.apiserver.streaming.port_forward import relay
 
-HEADERS_TIMEOUT = 60.0
+HEADERS_TIMEOUT_SECONDS = 60.0
 HEAD_LIMIT = 64 * 1024
 """Bytes of the headers of the response of a Pod."""
-_CHUNK = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 SAFE_PATH = "/:@!$&'()*+,;=~-._"
 """Characters of a path that need no quoting. `%` does: the path was decoded before."""
 _HOP_HEADERS = frozenset(
@@ -61,7 +61,7 @@ async def forward(request: HttpRequest, rest: str, base: str, dial: Dial) -> Htt
     writer.write(_head(request, rest, via, upgrade=False) + request.body)
     answer = _PodResponse(reader, writer, head_only=request.method == "HEAD")
     try:
-        async with asyncio.timeout(HEADERS_TIMEOUT):
+        async with asyncio.timeout(HEADERS_TIMEOUT_SECONDS):
             await writer.drain()
             await answer.begin()
     except (OSError, TimeoutError) as error:
@@ -125,10 +125,10 @@ class _PodResponse:
             await self._more()
 
     async def _more(self) -> None:
-        data = await self._reader.read(_CHUNK)
+        data = await self._reader.read(_CHUNK_BYTES)
         if not self._begun:
             self._head_bytes += len(data)
-            if self._head_bytes > HEAD_LIMIT + _CHUNK:
+            if self._head_bytes > HEAD_LIMIT + _CHUNK_BYTES:
                 raise ConnectionResetError(f"the answer's headers exceed {HEAD_LIMIT} bytes")
         if data:
             self._feed(data)
@@ -216,7 +216,7 @@ async def forward_upgrade(
     await writer.drain()
 
     async def receive() -> bytes:
-        return await connection.reader.read(_CHUNK)
+        return await connection.reader.read(_CHUNK_BYTES)
 
     async def send(data: bytes) -> None:
         connection.write(data)

@@ -19,7 +19,7 @@ from manta.localplane.apiserver.streaming.connector import (
     ExecSession,
 )
 
-CHUNK = 32 * 1024
+CHUNK_BYTES = 32 * 1024
 OpenSession = Callable[[], Awaitable[ExecSession]]
 
 
@@ -96,7 +96,7 @@ async def _copy_output(
 
 
 async def _drain(reader: ByteReader, send: Callable[[bytes], Awaitable[None]]) -> None:
-    while data := await reader.read(CHUNK):
+    while data := await reader.read(CHUNK_BYTES):
         await send(data)
 
 

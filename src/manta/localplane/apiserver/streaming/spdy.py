@@ -23,7 +23,7 @@ _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _HEADERS = 1, 2
 _FIN: Final = 0x01
 _PROTOCOL_ERROR, _REFUSED_STREAM, _CANCEL, _ALREADY_CLOSED = 1, 3, 5, 9
 _GO_PROTOCOL_ERROR: Final = 1
-_PIECE: Final = 64 * 1024
+_PIECE_BYTES: Final = 64 * 1024
 CONTROL_LIMIT: Final = 64 * 1024
 """Bytes of a control frame."""
 HEADERS_LIMIT: Final = 64 * 1024
@@ -261,7 +261,7 @@ class SpdySession:
             await self.send_reset(number, _ALREADY_CLOSED if known else _PROTOCOL_ERROR)
         while size:
             await self.reservation.wait_for()
-            piece = await self._connection.reader.read(min(size, _PIECE))
+            piece = await self._connection.reader.read(min(size, _PIECE_BYTES))
             if not piece:
                 raise ConnectionResetError(
                     "the client closed the connection in the middle of a frame"

@@ -14,7 +14,7 @@ from manta.localplane.apiserver.streaming.remote_command import (
 from manta.localplane.apiserver.streaming.spdy import SpdyStream
 
 PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
-STREAMS_TIMEOUT = 30.0
+STREAMS_TIMEOUT_SECONDS = 30.0
 
 
 class SpdyCommandStreams:
@@ -36,7 +36,7 @@ class SpdyCommandStreams:
             self._complete.set()
 
     async def ready(self) -> None:
-        async with asyncio.timeout(STREAMS_TIMEOUT):
+        async with asyncio.timeout(STREAMS_TIMEOUT_SECONDS):
             await self._complete.wait()
 
     async def stdin(self) -> bytes:

@@ -46,7 +46,7 @@ from manta.localplane.apiserver.streaming.websocket import (
     offered_protocols,
 )
 from manta.localplane.apiserver.streaming.websocket_command import WebSocketCommandStreams
-from manta.localplane.waking import Wake, woken
+from manta.localplane.waking import Wake, wake_for_client
 
 PORT_FORWARD = "portforward.k8s.io"
 TUNNEL = f"SPDY/3.1+{PORT_FORWARD}"
@@ -228,7 +228,7 @@ class Streams:
         return lambda: node.dial(where.namespace, where.pod, where.port)
 
     async def _awake_address(self, call: Call) -> Address:
-        """The address, after a Service that sleeps was woken. Raises StatusError."""
+        """The address, after a Service that sleeps was wake_for_client. Raises StatusError."""
         if call.resource.plural != "services":
             return self._address(call)
         name, port = service_and_port(call.route.name)
@@ -236,10 +236,10 @@ class Streams:
         try:
             where = self._address(call)
         except NoEndpoints:
-            if not await woken(self.wake, service, port, has_endpoints=False):
+            if not await wake_for_client(self.wake, service, port, has_endpoints=False):
                 raise
             return self._address(call)
-        if await woken(self.wake, service, port, has_endpoints=True):
+        if await wake_for_client(self.wake, service, port, has_endpoints=True):
             return self._address(call)
         return where
 

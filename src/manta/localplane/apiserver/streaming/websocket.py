@@ -16,8 +16,8 @@ from websockets.server import ServerProtocol
 from manta.httpserver.upgrade import UpgradedConnection, switching_protocols
 from manta.localplane.apiserver.status_errors import StatusError
 
-MESSAGE_LIMIT = 16 * 1024 * 1024
-_READ = 64 * 1024
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+_READ_BYTES = 64 * 1024
 _HANDSHAKE = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version")
 _QUIET = logging.getLogger(f"{__name__}.frames")
 _QUIET.setLevel(logging.WARNING)  # the library logs the end of every connection
@@ -37,7 +37,7 @@ class WebSocket:
 
     def __init__(self, connection: UpgradedConnection) -> None:
         self._connection = connection
-        self._protocol = Protocol(Side.SERVER, max_size=MESSAGE_LIMIT, logger=_QUIET)
+        self._protocol = Protocol(Side.SERVER, max_size=MAX_MESSAGE_BYTES, logger=_QUIET)
         self._parts: list[bytes] = []
         self._text = False
 
@@ -84,7 +84,7 @@ class WebSocket:
         if self._protocol.state is not OPEN:
             return b""
         try:
-            return await self._connection.reader.read(_READ)
+            return await self._connection.reader.read(_READ_BYTES)
         except ConnectionError:
             return b""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from manta.api.meta import ObjectMeta, Uid
 from manta.api.resources import Resource
 
-REMEMBERED_ABSENTEES = 10_000
+MAX_REMEMBERED_ABSENT = 10_000
 
 
 class Entry(NamedTuple):
@@ -58,7 +58,7 @@ class Graph:
     def note_absent(self, uid: Uid) -> None:
         """Record that no object has this UID: UIDs are never reused."""
         self._absent[uid] = None
-        while len(self._absent) > REMEMBERED_ABSENTEES:
+        while len(self._absent) > MAX_REMEMBERED_ABSENT:
             self._absent.popitem(last=False)
 
     def is_absent(self, uid: Uid) -> bool:

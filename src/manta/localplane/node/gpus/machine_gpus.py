@@ -18,7 +18,7 @@ from manta.localplane.node.gpus.device import (
 )
 from manta.localplane.node.gpus.inventory import Inventory, find_gpus, take_inventory
 from manta.localplane.node.gpus.kernel import KernelGpus
-from manta.localplane.node.gpus.pool import GpuPool, deal, read_holdings
+from manta.localplane.node.gpus.pool import GpuPool, assign_to_nodes, read_holdings
 from manta.localplane.node.gpus.report import GpuState, gpu_states
 from manta.localplane.node.host import wire
 from manta.localplane.node.spec.environment import ConfigError
@@ -47,7 +47,7 @@ class MachineGpus:
         self._source = inventory.source
         self._directory = directory
         self._by_id = {gpu.id: gpu for gpu in inventory.source.gpus}
-        self.pool = GpuPool(deal(inventory.offered, nodes), directory / "pods")
+        self.pool = GpuPool(assign_to_nodes(inventory.offered, nodes), directory / "pods")
         self.errors: Mapping[str, str] = {}
         """Why a GPU cannot be used, by id."""
 

@@ -82,7 +82,7 @@ class GpuPool:
             self._returned.set()
 
 
-def deal(gpus: Sequence[Gpu], nodes: Sequence[str]) -> dict[str, tuple[Gpu, ...]]:
+def assign_to_nodes(gpus: Sequence[Gpu], nodes: Sequence[str]) -> dict[str, tuple[Gpu, ...]]:
     """Each GPU belongs to one node; several nodes take turns."""
     return {node: tuple(gpus[turn :: len(nodes)]) for turn, node in enumerate(nodes)}
 

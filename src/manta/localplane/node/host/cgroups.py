@@ -21,7 +21,7 @@ from manta.api.quantity import Quantity
 from manta.localplane.node.host import wire
 from manta.localplane.node.host.plane_id import plane_id
 
-_PERIOD = 100_000
+_PERIOD_MICROSECONDS = 100_000
 """Period of the CPU quota in microseconds; the kernel's default."""
 _V1_CONTROLLERS = ("memory", "cpu")
 _REFUSED = (errno.EACCES, errno.EINVAL, errno.EBUSY, errno.ENOENT, errno.EROFS, errno.EPERM)
@@ -62,11 +62,14 @@ def settings(limits: Limits, version: int) -> Mapping[str, str]:
         if version == 2:
             wanted["memory.oom.group"] = "1"
     if limits.cpu_milli:
-        quota = max(limits.cpu_milli * _PERIOD // 1000, 1000)
+        quota = max(limits.cpu_milli * _PERIOD_MICROSECONDS // 1000, 1000)
         if version == 2:
-            wanted["cpu.max"] = f"{quota} {_PERIOD}"
+            wanted["cpu.max"] = f"{quota} {_PERIOD_MICROSECONDS}"
         else:
-            wanted |= {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": str(quota)}
+            wanted |= {
+                "cpu.cfs_period_us": str(_PERIOD_MICROSECONDS),
+                "cpu.cfs_quota_us": str(quota),
+            }
     if limits.cpu_weight_milli is not None:
         shares = max(limits.cpu_weight_milli * 1024 // 1000, 2)
         if version == 2:

@@ -72,15 +72,15 @@ def _address_in(network: IPv4Network, offset: int) -> bytes:
     )
 
 
-def comes_not_from(interface: str) -> bytes:
+def not_from_interface(interface: str) -> bytes:
     return _interface(_INPUT_NAME, _UNEQUAL, interface)
 
 
-def goes_to(interface: str) -> bytes:
+def to_interface(interface: str) -> bytes:
     return _interface(_OUTPUT_NAME, _EQUAL, interface)
 
 
-def goes_not_to(interface: str) -> bytes:
+def not_to_interface(interface: str) -> bytes:
     return _interface(_OUTPUT_NAME, _UNEQUAL, interface)
 
 

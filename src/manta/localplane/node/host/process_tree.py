@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _TRIES = 200
-_PAUSE = 0.01
+_PAUSE_SECONDS = 0.01
 
 
 def descendants(pid: int) -> list[int]:
@@ -47,7 +47,7 @@ def end_descendants(pid: int) -> list[int]:
             break
         ended.update(found)
         kill(found)
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE_SECONDS)
     return sorted(ended)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from _socket import socket as _Socket  # noqa: N812 - a type here
 
-_MAX_MESSAGE = 64 * 1024
+_MAX_MESSAGE_BYTES = 64 * 1024
 _FORMAT = 4
 """The version of marshal. All supported Pythons read it, so a newer agent can adopt older Pods."""
 _RIGHTS_SPACE = socket.CMSG_LEN(8 * 4)
@@ -37,7 +37,7 @@ def send(channel: _Socket, message: dict[str, Any], fds: Sequence[int] = ()) -> 
 def receive(channel: _Socket) -> tuple[dict[str, Any], list[int]] | None:
     """The next message and its descriptors, or None if the other side has closed."""
     try:
-        data, ancillary, _, _ = channel.recvmsg(_MAX_MESSAGE, _RIGHTS_SPACE, _CLOEXEC)
+        data, ancillary, _, _ = channel.recvmsg(_MAX_MESSAGE_BYTES, _RIGHTS_SPACE, _CLOEXEC)
     except ConnectionResetError:
         return None
     if not data:

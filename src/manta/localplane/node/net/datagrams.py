@@ -13,7 +13,7 @@ Address = tuple[str, int]
 Dial = Callable[[], Awaitable[socket.socket]]
 """Makes a socket that is connected to a target."""
 
-_IDLE_TIMEOUT = 60.0
+_IDLE_TIMEOUT_SECONDS = 60.0
 _MAX_CLIENTS = 4096
 
 
@@ -68,7 +68,7 @@ class _Flow(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
         self._early: list[bytes] = []
         self._task: asyncio.Task[None] | None = None
-        self._timer = self._count_silence()
+        self._timer = self._start_idle_timer()
 
     def begin(self, dial: Dial) -> None:
         self._task = asyncio.create_task(self._connect(dial))
@@ -87,26 +87,26 @@ class _Flow(asyncio.DatagramProtocol):
         self._early.clear()
 
     def send(self, data: bytes) -> None:
-        self._hear()
+        self._restart_idle_timer()
         if self._transport is None:
             self._early.append(data)
         else:
             self._transport.sendto(data)
 
     def datagram_received(self, data: bytes, addr: Address) -> None:
-        self._hear()
+        self._restart_idle_timer()
         self._door.answer(data, self._client)
 
     def error_received(self, exc: Exception) -> None:
         """The target refused; the client's next datagram may go to another one."""
         self.end()
 
-    def _hear(self) -> None:
+    def _restart_idle_timer(self) -> None:
         self._timer.cancel()
-        self._timer = self._count_silence()
+        self._timer = self._start_idle_timer()
 
-    def _count_silence(self) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(_IDLE_TIMEOUT, self.end)
+    def _start_idle_timer(self) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(_IDLE_TIMEOUT_SECONDS, self.end)
 
     def end(self) -> None:
         self._timer.cancel()

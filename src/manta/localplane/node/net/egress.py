@@ -79,14 +79,14 @@ def close_egress(name: str, *, last: bool) -> None:
 def guard(network: PlaneNetwork) -> Iterator[bytes]:
     """In nft syntax: `iifname != BRIDGE oifname BRIDGE ct state != established,related drop` for forwarded
     packets, and the same for packets to the machine itself (Service addresses, DNS)."""
-    table, foreign = network.name, nftables.comes_not_from(network.bridge)
+    table, foreign = network.name, nftables.not_from_interface(network.bridge)
     filters = ("filter", nftables.FORWARD, nftables.FILTER_PRIORITY)
     yield nftables.new_chain(table, "forward", *filters)
     refused = (nftables.is_no_answer(), nftables.drop())
-    to_pods = (foreign, nftables.goes_to(network.bridge), *refused)
+    to_pods = (foreign, nftables.to_interface(network.bridge), *refused)
     yield nftables.new_rule(table, "forward", to_pods)
     yield nftables.new_chain(table, "in", "filter", nftables.INPUT, nftables.FILTER_PRIORITY)
-    not_local = nftables.comes_not_from("lo")
+    not_local = nftables.not_from_interface("lo")
     for range_ in (network.pods, network.services):
         to_us = (foreign, not_local, nftables.destination_in(range_), *refused)
         yield nftables.new_rule(table, "in", to_us)
@@ -96,7 +96,7 @@ def masquerading(network: PlaneNetwork) -> Iterator[bytes]:
     """In nft syntax: `ip saddr SUBNET oifname != BRIDGE masquerade`."""
     table = network.name
     yield nftables.new_chain(table, "out", "nat", nftables.POST_ROUTING, nftables.SOURCE_NAT)
-    leaving = nftables.goes_not_to(network.bridge)
+    leaving = nftables.not_to_interface(network.bridge)
     rule = (nftables.source_in(network.pods), leaving, nftables.masquerade())
     yield nftables.new_rule(table, "out", rule)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-_CHUNK = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 _ENDED = frozenset((7, 8))
 """TCP_CLOSE and TCP_CLOSE_WAIT of Linux."""
 
@@ -68,7 +68,7 @@ async def relay(one: Streams, other: Streams) -> None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(_CHUNK):
+    while data := await reader.read(_CHUNK_BYTES):
         writer.write(data)
         await writer.drain()
     if writer.can_write_eof():

@@ -13,7 +13,7 @@ from manta.localplane.node.pod.snapshot import ContainerFacts, ContainerState, T
 
 LOST_CODE = 137
 LOST = "The process ended while no agent was watching"
-MESSAGE_LIMIT = 4096
+MAX_MESSAGE_BYTES = 4096
 
 
 def attempt_directory(pod: Path, container: str, attempt: int) -> Path:
@@ -78,7 +78,7 @@ def parse_termination(record: dict[str, Any], directory: Path) -> Termination:
 def _message(directory: Path) -> str:
     try:
         with Directory.at(directory) as own:
-            return own.read("termination-log", MESSAGE_LIMIT).decode(errors="replace")
+            return own.read("termination-log", MAX_MESSAGE_BYTES).decode(errors="replace")
     except FileNotFoundError:
         return ""
 

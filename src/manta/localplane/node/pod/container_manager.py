@@ -32,7 +32,7 @@ from manta.localplane.node.sandbox.log_reader import last_lines
 from manta.localplane.node.spec.pod_spec import Container
 from manta.runtime.clock import Clock
 
-_HOOK_TIMEOUT = 3600.0
+_HOOK_TIMEOUT_SECONDS = 3600.0
 
 
 class ContainerManager:
@@ -138,7 +138,7 @@ class ContainerManager:
         hook = container.lifecycle.post_start
         if hook is None:
             return
-        result = await self._runtime.run_handler(container, attempt, hook, _HOOK_TIMEOUT)
+        result = await self._runtime.run_handler(container, attempt, hook, _HOOK_TIMEOUT_SECONDS)
         if not result.success and self._state.container(container.name).attempt == attempt:
             self._events.record(events.HOOK_FAILED, f"PostStartHook failed: {result.message}")
             self._state.unhealthy(container.name, "FailedPostStartHook")

@@ -16,7 +16,7 @@ from manta.localplane.node.sandbox.channel import Gone, Refused
 from manta.localplane.node.sandbox.sandbox import Execution
 from manta.localplane.node.spec.pod_spec import Container, GrpcAction, Handler, HttpAction
 
-_MAX_OUTPUT = 10 * 1024
+_MAX_OUTPUT_BYTES = 10 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ async def _read_some(fd: int) -> bytes:
     kept = b""
     try:
         while data := await reader.read(65536):
-            kept = (kept + data)[:_MAX_OUTPUT]
+            kept = (kept + data)[:_MAX_OUTPUT_BYTES]
     finally:
         transport.close()
     return kept

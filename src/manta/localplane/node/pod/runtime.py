@@ -158,7 +158,7 @@ class PodRuntime:
         """Create the namespaces and files of the Pod; returns its address."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if not self._machine.isolated:
-            await self._end_runaways()
+            await self._kill_remaining_processes()
         await self._machine.gpus.pool.give_when_returned(self._pod)
         self._address.allocate(self._pod)
         self._write_pod_files()
@@ -331,9 +331,9 @@ class PodRuntime:
             await sandbox.ended.wait()
         await self._stop_posts()
         if not self._machine.isolated:
-            await self._end_runaways()
+            await self._kill_remaining_processes()
 
-    async def _end_runaways(self) -> None:
+    async def _kill_remaining_processes(self) -> None:
         """Without namespaces, processes of the Pod can outlive its init and keep its ports."""
         mark = f"\0{POD_VARIABLE}={self._pod.metadata.uid}\0".encode()
         for _ in range(_END_TRIES):

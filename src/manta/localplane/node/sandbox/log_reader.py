@@ -13,7 +13,7 @@ from typing import IO, NamedTuple, Self
 from manta.localplane.node.host import libc
 from manta.localplane.node.host.confined_files import Directory, open_beneath
 
-_CHUNK = 256 * 1024
+_CHUNK_BYTES = 256 * 1024
 
 
 class Line(NamedTuple):
@@ -104,7 +104,7 @@ class Tail:
             yield from self._read_all()
 
     def _read_all(self) -> Iterator[Line]:
-        while data := self._file.read(_CHUNK):
+        while data := self._file.read(_CHUNK_BYTES):
             *lines, self._rest = (self._rest + data).split(b"\n")
             for raw in lines:
                 if (line := parse(raw)) is not None:

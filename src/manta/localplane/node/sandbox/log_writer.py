@@ -10,8 +10,8 @@ import os
 import time
 from collections.abc import Iterator
 
-LINE_LIMIT = 16 * 1024
-FILE_LIMIT = 16 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024
+MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
 class Splitter:
@@ -25,9 +25,9 @@ class Splitter:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             yield from self._parts(line, complete=True)
-        while len(self._rest) >= LINE_LIMIT:
-            yield self._rest[:LINE_LIMIT], False
-            self._rest = self._rest[LINE_LIMIT:]
+        while len(self._rest) >= MAX_LINE_BYTES:
+            yield self._rest[:MAX_LINE_BYTES], False
+            self._rest = self._rest[MAX_LINE_BYTES:]
 
     def flush(self) -> Iterator[tuple[bytes, bool]]:
         """The rest after the last line end, when the stream has ended."""
@@ -37,9 +37,9 @@ class Splitter:
 
     @staticmethod
     def _parts(line: bytes, *, complete: bool) -> Iterator[tuple[bytes, bool]]:
-        while len(line) > LINE_LIMIT:
-            yield line[:LINE_LIMIT], False
-            line = line[LINE_LIMIT:]
+        while len(line) > MAX_LINE_BYTES:
+            yield line[:MAX_LINE_BYTES], False
+            line = line[MAX_LINE_BYTES:]
         yield line, complete
 
 
@@ -66,7 +66,7 @@ class LogFile:
             self._size += os.write(self._fd, text)
         except OSError:
             return  # a full disk must stop neither the container's output nor its init
-        if self._size > FILE_LIMIT:
+        if self._size > MAX_FILE_BYTES:
             self._rotate()
 
     def _rotate(self) -> None:

@@ -48,7 +48,7 @@ def build_root(spec: Mapping[str, Any]) -> None:
     root.chmod(0o755)
     libc.bind(str(root), str(root))
     hidden = [Path(path) for path in spec.get("hidden", ())]
-    _lay_machine_under(root, scratch, spec, hidden)
+    _overlay_host_root(root, scratch, spec, hidden)
     _mount_own(root, scratch, spec)
     with Directory.at(root) as own:
         _hide(own, hidden)
@@ -61,7 +61,7 @@ def build_root(spec: Mapping[str, Any]) -> None:
     os.chdir("/")
 
 
-def _lay_machine_under(
+def _overlay_host_root(
     root: Path, scratch: Path, spec: Mapping[str, Any], hidden: Sequence[Path]
 ) -> None:
     memory = scratch / "memory"

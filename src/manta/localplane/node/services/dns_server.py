@@ -24,7 +24,7 @@ from manta.localplane.node.services.dns_messages import (
 from manta.localplane.node.services.dns_zone import Zone, addresses_reply
 
 _PORT = 53
-_UPSTREAM_TIMEOUT = 2.0
+_UPSTREAM_TIMEOUT_SECONDS = 2.0
 _UDP_LIMIT, _TCP_LIMIT = 512, 65535
 _ADDRESS = tuple[str, int]
 Exchange = Callable[[bytes, str], Awaitable[bytes]]
@@ -111,7 +111,7 @@ class DnsServer:
         """The first response of the machine's name servers, or SERVFAIL."""
         for upstream in self._upstreams:
             try:
-                async with asyncio.timeout(_UPSTREAM_TIMEOUT):
+                async with asyncio.timeout(_UPSTREAM_TIMEOUT_SECONDS):
                     return await exchange(packet, upstream)
             except (OSError, EOFError, TimeoutError):
                 continue

@@ -37,7 +37,7 @@ from manta.runtime.informer import Informer
 log = logging.getLogger(__name__)
 
 _OUTSIDE_SUFFIX = ".gateway.localhost"
-_HEAD_TIMEOUT = 30.0
+_HEAD_TIMEOUT_SECONDS = 30.0
 
 RouteTable = Callable[[Head], tuple[Route, ...]]
 
@@ -163,7 +163,7 @@ class HttpGateway:
 
     async def _serve(self, client: Streams, table: RouteTable) -> None:
         try:
-            async with asyncio.timeout(_HEAD_TIMEOUT):
+            async with asyncio.timeout(_HEAD_TIMEOUT_SECONDS):
                 head = parse_head(await client[0].readuntil(b"\r\n\r\n"))
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, MalformedHead, OSError):
             await close_connection(client[1])

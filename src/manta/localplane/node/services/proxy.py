@@ -31,9 +31,9 @@ from manta.localplane.node.net.sockets import (
     machine_listener,
     serve_on,
 )
-from manta.localplane.waking import Wake, woken
+from manta.localplane.waking import Wake, wake_for_client
 
-_DIAL_TIMEOUT = 5.0
+_DIAL_TIMEOUT_SECONDS = 5.0
 KUBERNETES = Key("default", "kubernetes")
 
 
@@ -218,7 +218,7 @@ class ServiceProxy:
 
     async def _serve(self, backend: Backend, client: Streams) -> None:
         try:
-            await woken(
+            await wake_for_client(
                 self._wake,
                 backend.service,
                 backend.port_name or str(backend.port),
@@ -242,7 +242,7 @@ class ServiceProxy:
         for step in range(len(targets)):
             target = targets[(first + step) % len(targets)]
             try:
-                async with asyncio.timeout(_DIAL_TIMEOUT):
+                async with asyncio.timeout(_DIAL_TIMEOUT_SECONDS):
                     return await self._connect(*target)
             except OSError as error:  # a timeout is one too
                 failure = error

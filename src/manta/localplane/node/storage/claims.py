@@ -20,7 +20,7 @@ from manta.runtime.informer import Informer
 log = logging.getLogger(__name__)
 
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
-_RETRY = 5.0
+_RETRY_SECONDS = 5.0
 
 
 def volume_name(claim: PersistentVolumeClaim) -> str:
@@ -86,7 +86,7 @@ class ClaimBinder:
         except MantaError as error:
             log.warning("claim %s: %s", claim.metadata.key, error)
             loop = asyncio.get_running_loop()
-            loop.call_later(_RETRY, self._todo.put_nowait, (claim, deleted))
+            loop.call_later(_RETRY_SECONDS, self._todo.put_nowait, (claim, deleted))
 
     async def _bind(self, claim: PersistentVolumeClaim) -> None:
         key = claim.metadata.key

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from manta.api.well_known import RESOURCE_AMD_GPU
 from manta.localplane.node.gpus.inventory import permitted, take_inventory
-from manta.localplane.node.gpus.pool import deal
+from manta.localplane.node.gpus.pool import assign_to_nodes
 from support.gpus import gpus
 
 
@@ -33,7 +33,7 @@ def test_a_limit_leaves_the_rest_to_others(tmp_path: Path) -> None:
 
 
 def test_each_gpu_belongs_to_one_node() -> None:
-    dealt = deal(gpus(3), ("a", "b"))
+    dealt = assign_to_nodes(gpus(3), ("a", "b"))
     assert {node: [gpu.index for gpu in mine] for node, mine in dealt.items()} == {
         "a": [0, 2],
         "b": [1],

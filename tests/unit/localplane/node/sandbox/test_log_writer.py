@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from manta.localplane.node.sandbox.log_writer import LINE_LIMIT, LogFile, Splitter, timestamp
+from manta.localplane.node.sandbox.log_writer import MAX_LINE_BYTES, LogFile, Splitter, timestamp
 
 
 def test_a_line_is_kept_back_until_it_is_complete() -> None:
@@ -20,9 +20,9 @@ def test_what_has_no_line_end_is_written_as_a_part_at_the_end() -> None:
 
 def test_a_very_long_line_is_cut_into_parts_and_ends_once() -> None:
     splitter = Splitter()
-    parts = list(splitter.feed(b"x" * (2 * LINE_LIMIT + 5) + b"\n"))
+    parts = list(splitter.feed(b"x" * (2 * MAX_LINE_BYTES + 5) + b"\n"))
     assert [complete for _, complete in parts] == [False, False, True]
-    assert sum(len(text) for text, _ in parts) == 2 * LINE_LIMIT + 5
+    assert sum(len(text) for text, _ in parts) == 2 * MAX_LINE_BYTES + 5
 
 
 def test_every_line_carries_time_stream_and_completeness(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_every_line_carries_time_stream_and_completeness(tmp_path: Path) -> None
 
 
 def test_a_log_at_its_limit_moves_aside(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("manta.localplane.node.sandbox.log_writer.FILE_LIMIT", 100)
+    monkeypatch.setattr("manta.localplane.node.sandbox.log_writer.MAX_FILE_BYTES", 100)
     log = LogFile(str(tmp_path / "0.log"))
     log.write("stdout", iter([(b"x" * 100, True)]))
     log.write("stdout", iter([(b"after", True)]))

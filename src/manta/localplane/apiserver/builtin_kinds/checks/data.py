@@ -30,7 +30,7 @@ from manta.localplane.apiserver.schema.causes import (
     too_long,
 )
 
-MAX_DATA = 1024 * 1024
+MAX_DATA_BYTES = 1024 * 1024
 _NEEDED_KEYS = {
     SECRET_DOCKERCFG: (".dockercfg",),
     SECRET_DOCKER_CONFIG_JSON: (".dockerconfigjson",),
@@ -53,8 +53,8 @@ def check_config_map(config_map: Json, old: Json | None) -> Causes:
     for key, text in binary.items():
         yield from rules.data_key("binaryData", key)
         size += _decoded_size(text)
-    if size > MAX_DATA:
-        yield too_long("[]", MAX_DATA)
+    if size > MAX_DATA_BYTES:
+        yield too_long("[]", MAX_DATA_BYTES)
 
 
 def check_secret(secret: Json, old: Json | None) -> Causes:
@@ -65,8 +65,8 @@ def check_secret(secret: Json, old: Json | None) -> Causes:
     data = secret.get("data") or {}
     for key in data:
         yield from rules.data_key("data", key)
-    if sum(_decoded_size(text) for text in data.values()) > MAX_DATA:
-        yield too_long("data", MAX_DATA)
+    if sum(_decoded_size(text) for text in data.values()) > MAX_DATA_BYTES:
+        yield too_long("data", MAX_DATA_BYTES)
     if type_ == SECRET_SERVICE_ACCOUNT_TOKEN:
         annotations = (secret.get("metadata") or {}).get("annotations") or {}
         if not annotations.get(ANNOTATION_SERVICE_ACCOUNT_NAME):

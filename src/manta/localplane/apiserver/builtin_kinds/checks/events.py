@@ -8,8 +8,8 @@ from manta.localplane.apiserver.builtin_kinds.checks.rules import Causes, Json
 from manta.localplane.apiserver.schema.causes import invalid, required
 
 _LIMITED = ("reportingInstance", "action", "reason")
-_WORD_LIMIT = 128
-_NOTE_LIMIT = 1024
+_MAX_WORD_BYTES = 128
+_MAX_NOTE_BYTES = 1024
 _DEPRECATED = (
     ("deprecatedFirstTimestamp", "firstTimestamp"),
     ("deprecatedLastTimestamp", "lastTimestamp"),
@@ -71,10 +71,10 @@ def _check_common(event: Json, about: Json, controller: str, note: str) -> Cause
         value = event.get(member, "")
         if not value:
             yield required(member)
-        elif len(value.encode()) > _WORD_LIMIT:
-            yield invalid(member, "", f"can have at most {_WORD_LIMIT} characters")
-    if len(note.encode()) > _NOTE_LIMIT:
-        yield invalid("message", "", f"can have at most {_NOTE_LIMIT} characters")
+        elif len(value.encode()) > _MAX_WORD_BYTES:
+            yield invalid(member, "", f"can have at most {_MAX_WORD_BYTES} characters")
+    if len(note.encode()) > _MAX_NOTE_BYTES:
+        yield invalid("message", "", f"can have at most {_MAX_NOTE_BYTES} characters")
 
 
 def _check_series(event: Json) -> Causes:
