@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from manta.console.pages.page import REFRESH, Page, Regions
+from manta.console.pages.page import REFRESH_SECONDS, Page, Regions
 from manta.console.visitors import Visitor
 from manta.kube.errors import MantaError, Unauthorized
 
@@ -68,7 +68,7 @@ async def page_stream(
     visitor.streams += 1
     try:
         shown: Regions = {}
-        told, refresh = "", REFRESH
+        told, refresh = "", REFRESH_SECONDS
         while True:
             version, trouble = visitor.watch.version, visitor.watch.trouble()
             sent = ALIVE
