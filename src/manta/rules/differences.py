@@ -6,6 +6,7 @@ inserting a group is one difference and not one per group.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,5 +110,7 @@ def _words(before: Any, after: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = f'"{value}"' if isinstance(value, str) else repr(value)
+    """As JSON, the way users write it: `false`, not Python's `False`."""
+    is_text = isinstance(value, str)
+    text = f'"{value}"' if is_text else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -22,10 +22,10 @@ def test_equal_specs_differ_in_nothing() -> None:
     ("before", "after", "words"),
     [
         ({"rayVersion": "2.9"}, {"rayVersion": "2.10"}, 'spec.rayVersion: "2.9" -> "2.10"'),
-        ({}, {"suspend": True}, "spec.suspend: added: True"),
-        ({"suspend": True}, {}, "spec.suspend: removed (was True)"),
+        ({}, {"suspend": True}, "spec.suspend: added: true"),
+        ({"suspend": True}, {}, "spec.suspend: removed (was true)"),
         ({"a": {"b": [1, 2]}}, {"a": {"b": [1]}}, "spec.a.b: [1, 2] -> [1]"),
-        ({"a": []}, {"a": [{"name": "x"}]}, "spec.a: [] -> [{'name': 'x'}]"),
+        ({"a": []}, {"a": [{"name": "x"}]}, 'spec.a: [] -> [{"name": "x"}]'),
     ],
 )
 def test_a_field_is_reported_with_both_values(before: Any, after: Any, words: str) -> None:
@@ -42,7 +42,7 @@ def test_named_items_are_compared_by_name_wherever_they_stand() -> None:
     }
     assert reported(before, after) == [
         "spec.workerGroupSpecs[a].replicas: 1 -> 2",
-        "spec.workerGroupSpecs[new]: added: {'groupName': 'new', 'replicas': 5}",
+        'spec.workerGroupSpecs[new]: added: {"groupName": "new", "replicas": 5}',
     ]
 
 
