@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from manta.api.ray import names
 from manta.api.resources import CONTROLLER_REVISIONS, PODS
@@ -325,6 +326,37 @@ def test_turning_it_off_on_the_way_leaves_pods_of_both_and_no_condition() -> Non
     roll(scenario)
     assert len(scenario.workers()) == 3
     assert "RollingUpdate" not in {one.type for one in scenario.cluster.status.conditions}
+
+
+@pytest.mark.parametrize("other", ["None", "Recreate"])
+def test_turning_it_on_again_replaces_no_pod_of_the_time_between(other: str) -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(), upgradeStrategy={"type": other})
+    roll(scenario)
+    if other == "Recreate":
+        edit(scenario, workers(image=NEXT), upgradeStrategy={"type": other})
+    else:
+        del scenario.objects[PODS, scenario.workers()[0]["metadata"]["name"]]
+    roll(scenario)
+    before, image = set(scenario.pods), images(scenario)[0]
+    edit(scenario, workers(image=image))
+    roll(scenario)
+    assert set(scenario.pods) == before
+    assert condition(scenario)[1] == "Complete"
+    edit(scenario, workers(image="rayproject/ray:2.60.2"))
+    roll(scenario)
+    assert images(scenario) == ["rayproject/ray:2.60.2"] * 3
+
+
+def test_turning_it_on_again_after_an_edit_rolls_the_edit() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT), upgradeStrategy={"type": "None"})
+    roll(scenario)
+    del scenario.objects[PODS, scenario.workers()[0]["metadata"]["name"]]
+    roll(scenario)
+    edit(scenario, workers(image=NEXT))
+    roll(scenario)
+    assert images(scenario) == [NEXT] * 3
 
 
 def test_recreate_has_nothing_to_do_after_a_rolling_update() -> None:

@@ -49,6 +49,8 @@ def plan_revision(snapshot: ClusterSnapshot) -> Plan:
     rollout = snapshot.rollout
     if rollout is None:
         return Plan(wait=Wait("the ControllerRevisions are not listed yet", LIST_RETRY))
+    if rollout.to_note:
+        return _note_revision(rollout)
     if rollout.revisions.target is not None:
         return _retry(snapshot, rollout)
     if rollout.revisions.ordered and not snapshot.is_edited:
@@ -56,6 +58,15 @@ def plan_revision(snapshot: ClusterSnapshot) -> Plan:
     plan = _record(snapshot, rollout)
     wait = Wait("the revision of this spec is recorded before any Pod changes")
     return plan if plan.wait else replace(plan, wait=wait)
+
+
+def _note_revision(rollout: Rollout) -> Plan:
+    """Pods that were created while no rolling update was asked for are of this revision."""
+    body = {"metadata": {"annotations": {names.ANNOTATION_POD_REVISION: rollout.revisions.name}}}
+    why = "it was created without a rolling update"
+    pods = (pod.metadata for pod in rollout.to_note)
+    patches = [Patch(PODS, one.key, body, Cause.OPERATOR_CHANGED, why, uid=one.uid) for one in pods]
+    return do(*patches, wait=Wait("the revision of Pods that have none is noted"))
 
 
 def _retry(snapshot: ClusterSnapshot, rollout: Rollout) -> Plan:

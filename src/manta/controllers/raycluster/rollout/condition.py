@@ -10,7 +10,7 @@ from manta.api.meta import Condition
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType
 from manta.controllers.raycluster.rollout.revisions import failure, was_complete
-from manta.controllers.raycluster.rollout.state import Rollout, is_suspended
+from manta.controllers.raycluster.rollout.state import REVISIONS_UNREADABLE, Rollout, is_suspended
 from manta.controllers.raycluster.rollout.units import GroupRollout, Unit
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.rules.pod_health import blockage, is_ready, is_terminating
@@ -25,11 +25,11 @@ def rollout_condition(snapshot: ClusterSnapshot) -> Condition | None:
     is to be said."""
     if snapshot.revisions_error:
         why = f"no Pod is replaced: the operator cannot read ControllerRevisions: {snapshot.revisions_error}"
-        return _condition("True", Blockage("RevisionsUnreadable", why))
+        return _condition("True", Blockage(REVISIONS_UNREADABLE, why))
     rollout = snapshot.rollout
     if is_suspended(snapshot):
         return _condition("False", Blockage("Suspended", "no Pod is replaced: it is suspended"))
-    if rollout is None or rollout.is_being_recorded:
+    if rollout is None or rollout.is_being_recorded or rollout.to_note:
         return None
     waits = _waits(snapshot, rollout)
     if waits is not None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from manta.api.conditions import find
 from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType, RollingUpdateOptions
 from manta.api.times import format_time, parse_optional_time
-from manta.controllers.raycluster.facts import allows_no_next_head, still_counts
+from manta.controllers.raycluster.facts import (
+    allows_no_next_head,
+    has_another_spec,
+    still_counts,
+)
 from manta.controllers.raycluster.rollout.outdated import outdated_pods
 from manta.controllers.raycluster.rollout.progress import Progress, recorded_progress
 from manta.controllers.raycluster.rollout.revisions import Revisions, revisions_of, was_complete
@@ -25,6 +30,9 @@ from manta.rules.pod_health import is_ready, is_terminating, runs_ray
 from manta.rules.rolling_update import limits, min_ready, progress_deadline, rolling_update
 from manta.rules.traits import StorageBackend, storage_backend
 
+REVISIONS_UNREADABLE: Final = "RevisionsUnreadable"
+"""The reason of the condition while Pods are managed as without a rolling update."""
+
 
 @dataclass(frozen=True)
 class Rollout:
@@ -32,6 +40,8 @@ class Rollout:
     revisions: Revisions
     outdated: frozenset[str]
     """Names of outdated Pods."""
+    to_note: tuple[Pod, ...]
+    """Pods of the target's spec that name no revision: they are from a time without a rolling update."""
     groups: tuple[GroupRollout, ...]
     head: Pod | None
     """The head Pod, if it is not being deleted."""
@@ -117,7 +127,8 @@ def rollout_of(snapshot: ClusterSnapshot) -> Rollout | None:
     if options is None or not snapshot.revisions_listed:
         return None
     revisions = revisions_of(snapshot, options)
-    outdated = outdated_pods(snapshot, revisions)
+    to_note = _to_note(snapshot, revisions)
+    outdated = outdated_pods(snapshot, revisions) - {pod.metadata.name for pod in to_note}
     groups = _groups(snapshot, options, revisions, outdated)
     heads = [pod for pod in snapshot.head_pods if not is_terminating(pod)]
     head = heads[0] if heads else None
@@ -127,6 +138,7 @@ def rollout_of(snapshot: ClusterSnapshot) -> Rollout | None:
         options=options,
         revisions=revisions,
         outdated=outdated,
+        to_note=to_note,
         groups=groups,
         head=head,
         head_is_outdated=head is not None and head.metadata.name in outdated,
@@ -136,6 +148,26 @@ def rollout_of(snapshot: ClusterSnapshot) -> Rollout | None:
         progress=progress,
         stalls_in=_stalls_in(snapshot, options, revisions, progress, groups, outdated),
         next_available=_next_available(snapshot, options),
+    )
+
+
+def _to_note(snapshot: ClusterSnapshot, revisions: Revisions) -> tuple[Pod, ...]:
+    """Only when it has just been turned on again: the condition was removed when it was turned off. The head tells
+    whether the spec was edited meanwhile."""
+    known = find(snapshot.cluster.status.conditions, ClusterConditionType.ROLLING_UPDATE)
+    was_on = known is not None and known.reason != REVISIONS_UNREADABLE
+    heads = [pod for pod in snapshot.head_pods if not is_terminating(pod)]
+    if was_on or revisions.target is None or revisions.target is not revisions.latest or not heads:
+        return ()
+    is_shown = snapshot.settings.gates.ray_cluster_status_conditions
+    if not is_shown or has_another_spec(snapshot, heads[0]):
+        return ()
+    return tuple(
+        pod
+        for pod in snapshot.pods
+        if names.ANNOTATION_POD_REVISION not in pod.metadata.annotations
+        and revisions.of_pod(pod) is None
+        and not is_terminating(pod)
     )
 
 
