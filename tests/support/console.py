@@ -44,12 +44,12 @@ HOST = "127.0.0.1:8267"
 
 
 def ray(kind: str, name: str, status: Mapping[str, Any] | None = None, **more: Any) -> Item:
-    """A Ray object; `more` are `namespace`, `spec`, `labels`, `annotations`, `owner` and `created`."""
+    """A Ray object; `more` are `namespace`, `spec`, `labels`, `annotations`, `owner`, `created`, `version`."""
     meta: dict[str, Any] = {
         "name": name,
         "namespace": more.get("namespace", "default"),
         "uid": f"uid-{kind}-{name}",
-        "resourceVersion": "7",
+        "resourceVersion": more.get("version", "7"),
         "generation": 1,
         "labels": more.get("labels", {}),
         "annotations": more.get("annotations", {}),

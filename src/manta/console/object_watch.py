@@ -17,8 +17,8 @@ from manta.api.resources import CORE_EVENTS, NODES, PODS, Resource
 from manta.api.well_known import LABEL_APP_COMPONENT
 from manta.console.operators import COMPONENTS
 from manta.console.rights import EVERYTHING, may, user_name
-from manta.console.samples import values_of
-from manta.console.snapshot import STALE, Item, Sample, Snapshot, item
+from manta.console.samples import Samples
+from manta.console.snapshot import STALE, Item, Snapshot, item
 from manta.console.views import Event, Pod, RayObject
 from manta.kube.client import Client
 from manta.runtime.clock import Clock
@@ -33,10 +33,6 @@ OTHERS_SECONDS: Final = 0.3
 _ALL: Final = Resource("*", "v1", "*", "")
 KNOWN_SECONDS: Final = 5.0
 """How long the answer to a form waits for the watch to bring the object that it created."""
-MAX_SAMPLES: Final = 720
-MIN_SAMPLES: Final = 40
-ALL_SAMPLES: Final = 40_000
-"""Of all objects: with their times and numbers they take 0.2 KiB each, for each visitor."""
 POD_LABELS: Final = (
     LABEL_CLUSTER,
     f"{LABEL_ORIGIN_NAME},!{LABEL_CLUSTER}",  # they submit jobs
@@ -66,11 +62,6 @@ _SEEN: Final[tuple[tuple[Resource, type[Any], Sequence[_Selection]], ...]] = (
 _FIRST: Final = tuple(one.plural for one in RAY_RESOURCES)
 
 
-def most_samples(objects: int) -> int:
-    """Of each of so many objects: the plots of a large fleet are shorter."""
-    return max(MIN_SAMPLES, min(MAX_SAMPLES, ALL_SAMPLES // max(objects, 1)))
-
-
 class ObjectWatch:
     def __init__(
         self,
@@ -78,8 +69,9 @@ class ObjectWatch:
         clock: Clock,
         namespaces: Sequence[str] = (),
         share: Share = share,
+        samples: Samples | None = None,
     ) -> None:
-        """`namespaces`: where to look if this user may not list all of them. `share`: with other users."""
+        """`namespaces`: where to look if this user may not list all of them. `share`, `samples`: with other users."""
         self._share = share
         self._client = client
         self._clock = clock
@@ -88,7 +80,7 @@ class ObjectWatch:
         """By plural: one for each selection."""
         self._refused: dict[str, str] = {}
         self._items: dict[tuple[str, Key], Item] = {}
-        self._samples: dict[str, tuple[Sample, ...]] = {}
+        self._samples = samples or Samples()
         self._tasks: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
         self._snapshot: tuple[int, Snapshot] | None = None
@@ -137,7 +129,7 @@ class ObjectWatch:
             events=self._all(CORE_EVENTS),
             hidden=dict(self._hidden()),
             user=self._user,
-            samples=dict(self._samples),
+            samples=self._samples.all(),
         )
 
     async def wait_newer(self, version: int, seconds: float) -> None:
@@ -210,22 +202,13 @@ class ObjectWatch:
             if new is None:
                 assert old is not None
                 self._items.pop((kind, old.metadata.key), None)
-                self._samples.pop(old.metadata.uid, None)
+                self._samples.forget(old.metadata.uid)
             else:
                 found = self._items[kind, new.metadata.key] = item(kind, new)
-                self._sample(found)
+                self._samples.add(found, self._clock.now())
             self.notify()
 
         return changed
-
-    def _sample(self, found: Item) -> None:
-        values = values_of(found)
-        if not values:
-            return
-        kept = self._samples.get(found.uid, ())
-        if not kept or kept[-1].values != values:
-            new = Sample(self._clock.now(), values)
-            self._samples[found.uid] = (*kept[1 - most_samples(len(self._samples)) :], new)
 
     def notify(self) -> None:
         """Tell the streams that a page may look different now."""

@@ -11,6 +11,7 @@ from manta.console.live_queries import LiveQueries
 from manta.console.object_watch import ObjectWatch
 from manta.console.operators import LocalMetrics, Operators
 from manta.console.rights import Rights, ask_rights, user_name
+from manta.console.samples import Samples
 from manta.console.sessions import Session
 from manta.console.views import SharedObjects
 from manta.kube.client import Client
@@ -86,6 +87,7 @@ class Visitors:
         self._namespaces = namespaces
         self._known: dict[str, asyncio.Task[Visitor]] = {}
         self._objects = SharedObjects()
+        self._samples = Samples()
 
     async def of(self, session: Session) -> Visitor:
         """The visitor of a session. Raises UsageError if there are too many, and the client's errors.
@@ -114,7 +116,7 @@ class Visitors:
     async def _welcome(self, session: Session) -> Visitor:
         client = self._connect(session)
         namespaces = session.namespaces or self._namespaces
-        watch = ObjectWatch(client, self._clock, namespaces, self._objects.share)
+        watch = ObjectWatch(client, self._clock, namespaces, self._objects.share, self._samples)
         try:
             await watch.start()
         except BaseException:

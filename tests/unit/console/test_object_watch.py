@@ -8,11 +8,7 @@ from contextlib import asynccontextmanager
 
 from manta.api.resources import CORE_EVENTS, NODES, PODS, SELF_SUBJECT_ACCESS_REVIEWS
 from manta.console.object_watch import (
-    ALL_SAMPLES,
-    MAX_SAMPLES,
-    MIN_SAMPLES,
     ObjectWatch,
-    most_samples,
 )
 from manta.console.pages.fleet import filter_of, fleet
 from manta.httpserver.messages import User
@@ -164,9 +160,3 @@ async def test_events_of_ray_objects_and_of_pods_are_kept() -> None:
             assert found == ["of-a-cluster", "of-a-pod"]
         finally:
             await watch.close()
-
-
-def test_the_plots_of_a_thousand_clusters_are_shorter_than_those_of_ten() -> None:
-    assert (most_samples(0), most_samples(10)) == (MAX_SAMPLES, MAX_SAMPLES)
-    assert most_samples(1000) * 1000 <= ALL_SAMPLES
-    assert most_samples(100_000) == MIN_SAMPLES
