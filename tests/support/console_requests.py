@@ -17,6 +17,8 @@ _WORDS = (
     "workers", "Warning", "true", "rayclusters/default/demo", "javascript:alert(1)", "//evil.example", "a: &a [*a]", "{" * 500, "[" * 5000,
 )  # fmt: skip
 _YAMLS = (
+    "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: demo, namespace: default}\nspec: {headGroupSpec: 3}\n",
+    "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: [], namespace: {}}\n", "apiVersion: [1]\nkind: {a: b}\nmetadata: {name: x}\n",
     "kind: RayCluster\nmetadata: {name: demo}\n", "- 1\n- 2\n", "a: &a [1]\nb: [*a, *a]\n" * 3, "!!python/object:os.system x", "---\n" * 2000,
     "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: 7}\nspec: []\n", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n", "\t", "kind: [",
     "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata:\n  name: odd\n  labels: {x: \"<script>alert('odd')</script>\"}\nspec: {headGroupSpec: 3}\n",
@@ -41,6 +43,16 @@ _FIELDS = (
     "filter",
     "kind",
     "download",
+    "uid",
+    "generation",
+    "planned",
+    "image",
+    "version",
+    "name",
+    "seen",
+    "shape",
+    "follow",
+    "container",
 )
 _METHODS = (
     ("GET",) * 50 + ("POST",) * 40 + ("HEAD", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "")
