@@ -11,7 +11,7 @@ from manta.api.gateway import HTTPRoute
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
-from manta.api.resources import HTTP_ROUTES
+from manta.api.resources import HTTP_ROUTES, PODS
 from manta.kube.client import Client
 from support.canary import canary, gpu_config, gpus_watched, no_image
 from support.faults import touches
@@ -556,6 +556,24 @@ async def test_a_new_cluster_that_cannot_be_created_is_given_up_at_the_deadline(
             service = await scenario.until(has_no_pending)
             assert "no progress for 60 s" in message(service, "UpgradeInProgress")
             assert await scenario.cluster_names() == {old}
+
+
+@virtually
+async def test_workers_that_are_refused_are_the_reason_of_the_rollback() -> None:
+    async with a_scenario() as scenario:
+        faults = faulty(scenario.plane)
+        async with operator(scenario, Client(faults)):
+            old = await a_first_cluster(scenario, progressDeadlineSeconds=60)
+            creates = touches(PODS, "POST")
+            faults.deny(lambda one: creates(one) and b"-worker-" in (one.body or b""), times=None)
+            await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+            await scenario.until(
+                lambda one: "denied by injection" in message(one, "UpgradeInProgress")
+            )
+            service = await scenario.until(has_no_pending)
+            assert "no progress for 60 s" in message(service, "UpgradeInProgress")
+            assert "denied by injection" in message(service, "UpgradeInProgress")
+            assert await scenario.cluster_names() >= {old}
 
 
 @virtually

@@ -86,10 +86,19 @@ def _stalled(snapshot: ServiceSnapshot) -> str:
     now, groups = progress(snapshot), worker_groups(snapshot)
     seconds = int(_longest(snapshot).total_seconds())
     text = waits_for(snapshot, now, groups)
-    pods = snapshot.pending.pods if snapshot.pending is not None else ()
-    problem = next((found.message for pod in pods if (found := blockage(pod))), "")
+    problem = _problem(snapshot)
     more = f": {problem}" if problem and problem not in text else ""
     return f"no progress for {seconds} s at step {now.number} of {now.of} ({now.weight} %): {text}{more}"
+
+
+def _problem(snapshot: ServiceSnapshot) -> str:
+    """What keeps the Pods of the new cluster from running, or from being created; empty if nothing does."""
+    pending = snapshot.pending
+    if pending is None:
+        return ""
+    blocked = find(pending.cluster.status.conditions, ClusterConditionType.BLOCKED)
+    found = next((one.message for pod in pending.pods if (one := blockage(pod))), "")
+    return found or (blocked.message if blocked is not None else "")
 
 
 # ── what it waits for ────────────────────────────────────────────────────────────────────
@@ -105,7 +114,8 @@ def waits_for(snapshot: ServiceSnapshot, now: Progress, groups: tuple[Group, ...
         return hold(snapshot, now) or f"next, RayCluster {snapshot.pending_name} gets {after} %"
     for one in groups:
         if one.new_ready < one.new:
-            return f"waiting for workers of group {one.name} of RayCluster {snapshot.pending_name}"
+            text = f"waiting for workers of group {one.name} of RayCluster {snapshot.pending_name}"
+            return f"{text}: {problem}" if (problem := _problem(snapshot)) else text
         short = one.new < part(now.weight, one.full_new)
         if short and grown(one, now.weight, snapshot.canary_options) == one.new:
             held = max(one.old, one.old_held) + one.others_held
