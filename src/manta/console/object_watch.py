@@ -79,6 +79,8 @@ class ObjectWatch:
         self._informers: dict[str, tuple[Informer[Any], ...]] = {}
         """By plural: one for each selection."""
         self._refused: dict[str, str] = {}
+        self._elsewhere: dict[str, str] = {}
+        """Of a Ray kind that is seen in some of the namespaces: why it is not in the others."""
         self._items: dict[tuple[str, Key], Item] = {}
         self._samples = samples or Samples()
         self._tasks: list[asyncio.Task[None]] = []
@@ -97,6 +99,10 @@ class ObjectWatch:
             if (scope := () if everything else await self._scope(resource)) is None:
                 self._refused[resource.plural] = f"you may not list {resource.group_resource}"
             else:
+                others = ", ".join(one for one in self._namespaces if scope and one not in scope)
+                if others and resource in RAY_RESOURCES:
+                    why = f"you may not list {resource.group_resource} in {others}"
+                    self._elsewhere[resource.plural] = why
                 self._informers[resource.plural] = tuple(
                     self._watch(resource, into, scope, one) for one in selections
                 )
@@ -227,6 +233,7 @@ class ObjectWatch:
         return f"What you see {STALE}: {why}" if why else ""
 
     def _hidden(self) -> Iterator[tuple[str, str]]:
+        yield from self._elsewhere.items()
         yield from self._refused.items()
         for plural, informers in self._informers.items():
             errors = [one.watch_error for one in informers if one.watch_error]

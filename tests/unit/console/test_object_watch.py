@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from manta.api.resources import CORE_EVENTS, NODES, PODS, SELF_SUBJECT_ACCESS_REVIEWS
+from manta.api.resources import (
+    CORE_EVENTS,
+    NODES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SELF_SUBJECT_ACCESS_REVIEWS,
+)
 from manta.console.object_watch import (
     ObjectWatch,
 )
@@ -158,5 +165,27 @@ async def test_events_of_ray_objects_and_of_pods_are_kept() -> None:
             await eventually(lambda: not watch.snapshot().hidden)
             found = sorted(event.metadata.name for event in watch.snapshot().events)
             assert found == ["of-a-cluster", "of-a-pod"]
+        finally:
+            await watch.close()
+
+
+async def test_a_namespace_in_which_one_may_see_nothing_is_named() -> None:
+    """Also one that a person has misspelt at the login."""
+    ada = User("ada", ("system:authenticated",))
+    rule = {"apiGroups": ["ray.io"], "resources": ["*"], "verbs": ["list", "watch"]}
+    binding = {
+        "metadata": {"name": "sees"},
+        "roleRef": {"apiGroup": ROLES.group, "kind": "Role", "name": "sees"},
+        "subjects": [{"apiGroup": ROLES.group, "kind": "User", "name": "ada"}],
+    }
+    async with memory_plane(crds=ray_crds()) as plane:
+        await plane.client.create(ROLES, "default", {"metadata": {"name": "sees"}, "rules": [rule]})
+        await plane.client.create(ROLE_BINDINGS, "default", binding)
+        watch = ObjectWatch(plane.client_as(ada), plane.clock, ("default", "nope"))
+        try:
+            await watch.start()
+            hidden = watch.snapshot().hidden
+            assert hidden["rayjobs"] == "you may not list rayjobs.ray.io in nope"
+            assert hidden["pods"] == "you may not list pods"
         finally:
             await watch.close()

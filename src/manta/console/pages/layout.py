@@ -44,7 +44,7 @@ def document(
     body = tag(
         "body",
         tag("a", "Skip to content", href="#main", class_="skip"),
-        _bar(frame, path) if frame.logged_in else None,
+        _bar(frame, path) if frame.logged_in else tag("nav", _brand()),
         tag(
             "main",
             tag("p", frame.notice, class_="notice", role="status") if frame.notice else None,
@@ -89,16 +89,14 @@ def _bar(frame: Frame, path: str) -> Html:
     ]
     leave = tag("form", tag("button", "Log out", class_="quiet"), method="post", action="/logout")
     who = tag("span", frame.user, class_="user", title=frame.server)
-    brand = tag(
-        "a",
-        tag("img", src="/static/manta.svg", alt="", width="22", height="22"),
-        "Manta",
-        href="/",
-        class_="brand",
-    )
     return tag(
-        "nav", brand, tag("div", links, class_="links"), tag("div", who, leave, class_="who")
+        "nav", _brand(), tag("div", links, class_="links"), tag("div", who, leave, class_="who")
     )
+
+
+def _brand() -> Html:
+    picture = tag("img", src="/static/manta.svg", alt="", width="22", height="22")
+    return tag("a", picture, "Manta", href="/", class_="brand")
 
 
 def _crumbs(page: Page) -> Html | None:

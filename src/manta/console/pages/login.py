@@ -37,7 +37,7 @@ def token_form() -> Html:
         tag("input", type="password", name="token", autocomplete="off", required=True),
         tag("small", "such as the output of ", tag("code", "kubectl create token NAME")),
     )
-    button = tag("button", "Log in")
+    button = tag("button", "Log in", class_="primary")
     return tag("form", token, _namespaces(), button, method="post", action="/login", class_="stack")
 
 
@@ -51,7 +51,7 @@ def _namespaces() -> Html:
 
 
 def issuer_form(issuer: str) -> Html:
-    button = tag("button", "Log in")
+    button = tag("button", "Log in", class_="primary")
     words = tag("p", "You log in at ", tag("code", issuer), ".")
     form = tag("form", _namespaces(), button, method="get", action="/login/issuer", class_="stack")
     return join([words, form])
