@@ -94,7 +94,7 @@ async def test_a_headless_service_is_its_pods(tmp_path: Path) -> None:
         assert await ask(node, RESOLVE, "head.default.svc") == address
         assert await ask(node, RESOLVE, "head-0.head.default.svc.cluster.local") == address
         assert await ask(node, FETCH, "head", "8000") == "head"
-        reader, writer = await node.agent.dial_service(Key("default", "head"), "web")
+        reader, writer = await node.agent._network.dial(Key("default", "head"), "web")
         writer.write(b"x")
         assert await reader.read() == b"head"
         writer.close()

@@ -158,13 +158,7 @@ def run(args: argparse.Namespace) -> int:
 
         print(new_link(args.dir.resolve()))
         return 0
-    actions = {
-        "list": _list,
-        "show": _show,
-        "tasks": _tasks,
-        "errors": _errors,
-        "logs": _logs,
-    }
+    actions = {"list": _list, "show": _show, "tasks": _tasks, "errors": _errors, "logs": _logs}
     return actions[args.action](args)
 
 

@@ -13,13 +13,7 @@ from typing import Any, Final
 from manta.api.usage import InvalidValue
 from manta.api.well_known import RESOURCE_NVIDIA_GPU
 from manta.client.amounts import AmountError, check_cpu, check_memory
-from manta.client.cluster_parts import (
-    Document,
-    assembled,
-    group_spec,
-    pod_template,
-    ray_container,
-)
+from manta.client.cluster_parts import Document, assembled, group_spec, pod_template, ray_container
 from manta.rules.traits import parse_ray_version
 
 DEFAULT_IMAGE: Final = "rayproject/ray:2.60.0"
@@ -154,9 +148,7 @@ def _check_workers(at: str, group: WorkerGroup, *, autoscale: bool) -> None:
         )
     if group.max_replicas is not None and group.max_replicas < group.replicas:
         raise InvalidValue(
-            f"{at}.max_replicas",
-            group.max_replicas,
-            f"must be at least replicas={group.replicas}",
+            f"{at}.max_replicas", group.max_replicas, f"must be at least replicas={group.replicas}"
         )
     if autoscale and group.max_replicas is None:
         raise InvalidValue(f"{at}.max_replicas", None, "an autoscaler needs a limit; give a number")

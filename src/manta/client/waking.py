@@ -30,12 +30,7 @@ HOLD_SECONDS: Final = 300.0
 """How long connections are held. Most clients give up earlier."""
 _ATTEMPTS: Final = 5
 NO_USE: Final = frozenset(
-    (
-        names.PORT_NAME_METRICS,
-        str(names.PORT_METRICS),
-        names.PORT_NAME_GCS,
-        str(names.PORT_GCS),
-    )
+    (names.PORT_NAME_METRICS, str(names.PORT_METRICS), names.PORT_NAME_GCS, str(names.PORT_GCS))
 )
 """Ports at which nobody uses a cluster: a metrics server asks for ever, and the cluster's own workers, which end
 after the head, look for its GCS."""

@@ -19,11 +19,7 @@ _HANDSHAKE: Final = (
     "sec-websocket-protocol",
     "sec-websocket-extensions",
 )
-_ACCEPTED: Final = (
-    "sec-websocket-accept",
-    "sec-websocket-protocol",
-    "sec-websocket-extensions",
-)
+_ACCEPTED: Final = ("sec-websocket-accept", "sec-websocket-protocol", "sec-websocket-extensions")
 _UPGRADE: Final = {"Connection": "Upgrade", "Upgrade": WEBSOCKET}
 
 

@@ -182,11 +182,7 @@ class ObjectWatch:
         return all(await asyncio.gather(*verbs))
 
     def _watch(
-        self,
-        resource: Resource,
-        into: type[Any],
-        scope: Sequence[str],
-        selection: _Selection,
+        self, resource: Resource, into: type[Any], scope: Sequence[str], selection: _Selection
     ) -> Informer[Any]:
         informer: Informer[Any] = Informer(
             self._client,

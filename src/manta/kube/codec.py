@@ -18,7 +18,6 @@ encode = msgspec.json.encode
 class ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_version: str = ""
     continue_token: str = msgspec.field(default="", name="continue")
-    remaining_item_count: int | None = None
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):

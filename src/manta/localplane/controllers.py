@@ -43,11 +43,7 @@ from manta.localplane.builtin.views import (
     ReplicaSet,
     Service,
 )
-from manta.localplane.builtin.workload_views import (
-    CronJob,
-    DaemonSet,
-    StatefulSet,
-)
+from manta.localplane.builtin.workload_views import CronJob, DaemonSet, StatefulSet
 from manta.localplane.fakenodes.controller import FakeNodes
 from manta.localplane.fakenodes.options import FakeNodeOptions
 from manta.localplane.scheduler.scheduler import Scheduler

@@ -20,12 +20,7 @@ from manta.kube.errors import Conflict, MantaError
 from manta.runtime import tracing
 from manta.runtime.cache import Named
 from manta.runtime.controller_metrics import ControllerMetrics
-from manta.runtime.failures import (
-    RECONCILE_ERROR,
-    FailureCondition,
-    FailureReporter,
-    describe,
-)
+from manta.runtime.failures import RECONCILE_ERROR, FailureCondition, FailureReporter, describe
 from manta.runtime.freshness import Freshness, Owner
 from manta.runtime.informer import Informer
 from manta.runtime.logging import begin_reconcile, end_reconcile

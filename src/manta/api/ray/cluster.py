@@ -145,8 +145,7 @@ class RollingUpdateOptions(View, frozen=True, kw_only=True):
     ] = None
     paused: Annotated[bool | None, info("Replace no Pod until this is false.")] = None
     on_failure: Annotated[
-        str | None,
-        info("What happens at the deadline; default stop.", enum=list(OnRolloutFailure)),
+        str | None, info("What happens at the deadline; default stop.", enum=list(OnRolloutFailure))
     ] = None
     groups: Annotated[
         tuple[GroupRollingUpdate, ...],

@@ -80,8 +80,7 @@ class CanaryStep(View, frozen=True, kw_only=True):
     """Manta only, as the whole canary."""
 
     weight: Annotated[
-        int,
-        info("Percent of the traffic that the new cluster gets.", required=True),
+        int, info("Percent of the traffic that the new cluster gets.", required=True)
     ] = 0
     pause_seconds: Annotated[int, info("Seconds before the next step may begin.", minimum=0)] = 0
     until_promoted: Annotated[bool, info("Wait for `manta upgrade promote` after the pause.")] = (
@@ -112,8 +111,7 @@ class CanaryAnalysis(View, frozen=True, kw_only=True):
         float | None, info("Highest share of responses 5xx of the new cluster.")
     ] = None
     max_p95_milliseconds: Annotated[
-        int | None,
-        info("Highest 95th percentile of the new cluster's latency."),
+        int | None, info("Highest 95th percentile of the new cluster's latency.")
     ] = None
     prometheus: Annotated[PrometheusQuery | None, info("A further limit, from Prometheus.")] = None
 

@@ -15,10 +15,7 @@ END_SECONDS = 10.0
 
 @asynccontextmanager
 async def child(
-    command: Sequence[str],
-    log: Path,
-    environment: Mapping[str, str],
-    pass_fds: Sequence[int] = (),
+    command: Sequence[str], log: Path, environment: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """The running process; at the end of the context it is stopped, by force after 10 seconds."""
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -77,10 +77,7 @@ def _add_cluster(kinds: Any) -> None:
 
 def add_image_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--ray-version",
-        default=short.RAY_VERSION,
-        metavar="VERSION",
-        help=f"({short.RAY_VERSION})",
+        "--ray-version", default=short.RAY_VERSION, metavar="VERSION", help=f"({short.RAY_VERSION})"
     )
     parser.add_argument(
         "--image", default="", help=f"container image ({short.IMAGE}:<ray-version>)"

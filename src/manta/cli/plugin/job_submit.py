@@ -138,11 +138,7 @@ class _Submission:
             await client.get(RAY_JOBS, self._key)
         except NotFound:
             await client.patch(
-                RAY_JOBS,
-                self._key,
-                self._document,
-                kind="apply",
-                field_manager=short.FIELD_MANAGER,
+                RAY_JOBS, self._key, self._document, kind="apply", field_manager=short.FIELD_MANAGER
             )
             return
         raise UsageError(

@@ -60,11 +60,7 @@ class _StandIn:
 
 class Activator:
     def __init__(
-        self,
-        client: Client,
-        address: str,
-        listen: str,
-        random: Random | None = None,
+        self, client: Client, address: str, listen: str, random: Random | None = None
     ) -> None:
         """`address`: of this process, as other Pods reach it. `listen`: the address to listen on."""
         self._client = client
@@ -189,11 +185,7 @@ class Activator:
         head = self._head(stand.cluster)
 
         await wake_for_client(
-            self._wake,
-            head,
-            port.name,
-            has_endpoints=False,
-            has_left=lambda: has_left(client),
+            self._wake, head, port.name, has_endpoints=False, has_left=lambda: has_left(client)
         )
         self._changed.set()
         try:

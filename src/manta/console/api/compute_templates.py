@@ -206,10 +206,7 @@ def put_in(template: ComputeTemplate, kind: str, group: Json) -> None:
 
 
 def _put_resources(template: ComputeTemplate, container: Json, *, accelerators: bool) -> None:
-    amounts: Json = {
-        "cpu": str(template.cpu),
-        "memory": f"{template.memory}{template.memory_unit}",
-    }
+    amounts: Json = {"cpu": str(template.cpu), "memory": f"{template.memory}{template.memory_unit}"}
     if accelerators:
         if template.gpu:
             amounts[template.gpu_accelerator or RESOURCE_NVIDIA_GPU] = template.gpu

@@ -147,10 +147,7 @@ def _of_route(route: Route, path: str, method: str) -> Json:
 def _ray_operations() -> Iterator[tuple[str, str, Json]]:
     for one in RAY_RESOURCES:
         schema = {"$ref": f"#/components/schemas/{one.kind}"}
-        many: Json = {
-            "type": "object",
-            "properties": {"items": {"type": "array", "items": schema}},
-        }
+        many: Json = {"type": "object", "properties": {"items": {"type": "array", "items": schema}}}
         everywhere, namespaced = one.path(), one.path("{namespace}")
         named = f"{namespaced}/{{name}}"
         listed = f"List every {one.kind}; {_STREAMED}"

@@ -49,7 +49,7 @@ def _attempts(snapshot: Snapshot, one: Item, end: datetime) -> Iterator[Span | N
     deleted = _clusters(snapshot, one, "DeletedRayCluster")
     current = str(one.object.status.get("rayClusterName") or "")
     begun = sorted(
-        ((at, name) for name, at in created.items() if name.rpartition("/")[2] != current),
+        ((at, name) for name, at in created.items() if name.rpartition("/")[2] != current)
     )[-MAX_ATTEMPTS:]
     started = _moment(one.object.status.get("startTime"))
     nexts = [*(at for at, _ in begun[1:]), started or end]

@@ -8,12 +8,7 @@ from urllib.parse import quote
 from manta.console.html import Html, join, raw, tag
 from manta.console.pages.page import Page
 
-NAVIGATION = (
-    ("Fleet", "/"),
-    ("Plan", "/plan"),
-    ("Events", "/events"),
-    ("Operator", "/operator"),
-)
+NAVIGATION = (("Fleet", "/"), ("Plan", "/plan"), ("Events", "/events"), ("Operator", "/operator"))
 HISTORY = (("History", "/history"),)
 _DOCTYPE = raw("<!doctype html>")
 

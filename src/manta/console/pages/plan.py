@@ -77,11 +77,7 @@ def plan_page(
     shown = join([said, [tag("div", forecast_html(one)) for one in forecasts]])
     result = (Section("result", "What would happen", shown),) if forecasts else ()
     return Page(
-        "Plan",
-        heading,
-        (*result, Section("editor", "", form)),
-        crumbs=_crumbs(opened),
-        live=False,
+        "Plan", heading, (*result, Section("editor", "", form)), crumbs=_crumbs(opened), live=False
     )
 
 

@@ -18,15 +18,7 @@ from manta.api.times import parse_time
 from manta.client.gpus import GpuRow
 from manta.console.capacity import offered, requested
 from manta.console.pages.fleet import TONES, desired, summary, tone_of, waits_for, workers
-from manta.console.pages.parts import (
-    SHORT,
-    condition_tone,
-    cpus,
-    memory,
-    pod_state,
-    sentence,
-    tone,
-)
+from manta.console.pages.parts import SHORT, condition_tone, cpus, memory, pod_state, sentence, tone
 from manta.console.snapshot import Item, Snapshot
 from manta.console.views import Event, Pod
 

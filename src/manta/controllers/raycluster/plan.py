@@ -19,10 +19,7 @@ from manta.controllers.raycluster.planners.lost_pods import plan_lost_pods
 from manta.controllers.raycluster.planners.network_policy import plan_network_policies
 from manta.controllers.raycluster.planners.pods import plan_pods
 from manta.controllers.raycluster.planners.recreate import plan_recreate_upgrade
-from manta.controllers.raycluster.planners.revisions import (
-    plan_revision,
-    plan_rollout_records,
-)
+from manta.controllers.raycluster.planners.revisions import plan_revision, plan_rollout_records
 from manta.controllers.raycluster.planners.services import (
     plan_head_service,
     plan_headless_service,

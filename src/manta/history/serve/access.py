@@ -187,7 +187,7 @@ class KubernetesAccess(Access):
                 "uid": user.uid,
                 "extra": {key: list(values) for key, values in user.extra.items()},
                 "resourceAttributes": attributes,
-            },
+            }
         }
         answer = await self._client.create(SUBJECT_ACCESS_REVIEWS, "", review, into=dict[str, Any])
         status = answer.get("status") or {}

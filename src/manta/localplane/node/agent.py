@@ -12,24 +12,17 @@ from dataclasses import asdict
 from random import Random
 from typing import Any
 
-from manta.api.meta import Key
 from manta.api.resources import NODES, PODS
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 from manta.localplane.node.connector import LocalConnector
 from manta.localplane.node.failure_injection import FailureInjector
 from manta.localplane.node.machine import Machine, NodeOptions, node_names
-from manta.localplane.node.net.relay import Streams
 from manta.localplane.node.pod.api_reader import ApiReader
 from manta.localplane.node.pod.events import DNS_UNAVAILABLE, PodEvents
 from manta.localplane.node.pod.runtime import PodRuntime, keep_and_remove, pod_directories
 from manta.localplane.node.pod.worker import PodWorker
-from manta.localplane.node.registration import (
-    GPU_UNAVAILABLE,
-    RENEW_SECONDS,
-    Registrar,
-    capacity,
-)
+from manta.localplane.node.registration import GPU_UNAVAILABLE, RENEW_SECONDS, Registrar, capacity
 from manta.localplane.node.sandbox.launcher import NetworkLost
 from manta.localplane.node.sandbox.sandbox import end_sandbox
 from manta.localplane.node.services.cluster_network import ClusterNetwork
@@ -85,10 +78,6 @@ class NodeAgent:
     @property
     def machine(self) -> Machine:
         return self._machine
-
-    async def dial_service(self, service: Key, port: str | int) -> Streams:
-        """Connect to a Service from this process, which is not on the Pod network. Raises OSError."""
-        return await self._network.dial(service, port)
 
     async def run(self) -> None:
         """Run until cancelled. Raises NoNamespaces if the machine does not allow Pods."""

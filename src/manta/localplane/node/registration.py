@@ -137,12 +137,7 @@ def _troubles(machine: Machine, node: str) -> Conditions:
 class Registrar:
     """Creates the Node objects of this agent and renews their Leases."""
 
-    def __init__(
-        self,
-        client: Client,
-        clock: Clock,
-        machine: Machine,
-    ) -> None:
+    def __init__(self, client: Client, clock: Clock, machine: Machine) -> None:
         self._client = client
         self._clock = clock
         self._machine = machine

@@ -22,12 +22,7 @@ from manta.controllers.raycluster.facts import has_another_spec, is_of_another_v
 from manta.controllers.raycluster.planners.ensure import ensure
 from manta.controllers.raycluster.rollout.condition import stalled_because
 from manta.controllers.raycluster.rollout.progress import written
-from manta.controllers.raycluster.rollout.revisions import (
-    PRUNED,
-    failure,
-    last_good,
-    was_complete,
-)
+from manta.controllers.raycluster.rollout.revisions import PRUNED, failure, last_good, was_complete
 from manta.controllers.raycluster.rollout.state import Rollout
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.ownership import owned_by

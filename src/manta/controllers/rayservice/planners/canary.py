@@ -29,11 +29,7 @@ from manta.controllers.rayservice.facts.canary import (
     progress,
     worker_groups,
 )
-from manta.controllers.rayservice.facts.canary_end import (
-    progress_mark,
-    rejection_reason,
-    stalls_in,
-)
+from manta.controllers.rayservice.facts.canary_end import progress_mark, rejection_reason, stalls_in
 from manta.controllers.rayservice.facts.clusters import is_rolling_back, rejection
 from manta.controllers.rayservice.facts.serve import desired_serve, is_submitted
 from manta.controllers.rayservice.planners.canary_pods import plan_serving_labels

@@ -13,10 +13,7 @@ from manta.localplane.builtin.statefulset.plan import plan
 from manta.localplane.builtin.statefulset.snapshot import StatefulSetSnapshot
 from manta.localplane.builtin.statefulset.status import next_status
 from manta.localplane.builtin.views import Claim, Pod
-from manta.localplane.builtin.workload_views import (
-    StatefulSet,
-    StatefulSetStatus,
-)
+from manta.localplane.builtin.workload_views import StatefulSet, StatefulSetStatus
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.controller import Watch, own_key, owner_keys

@@ -9,13 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from manta.localplane.node.gpus.device import (
-    DeviceNodes,
-    Gpu,
-    GpuHealth,
-    device_nodes,
-    variables,
-)
+from manta.localplane.node.gpus.device import DeviceNodes, Gpu, GpuHealth, device_nodes, variables
 from manta.localplane.node.gpus.inventory import Inventory, find_gpus, take_inventory
 from manta.localplane.node.gpus.kernel import KernelGpus
 from manta.localplane.node.gpus.pool import GpuPool, assign_to_nodes, read_holdings
