@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from support.source_files import tree_of
+from support.source_files import text_of, tree_of
 
 SOURCE = Path(__file__).parents[2] / "src/manta"
 BUGS = {"AssertionError", "NotImplementedError"}
@@ -56,3 +56,15 @@ def test_a_public_function_says_which_errors_it_raises() -> None:
             if names and not says and not is_verb(relative, node.name):
                 silent.append(f"{relative}:{node.lineno} {node.name}: {sorted(names)}")
     assert not silent
+
+
+def test_no_docstring_begins_in_the_middle_of_a_sentence() -> None:
+    """`Of one request.` makes the reader look for the noun; `The body of one request.` does not."""
+    cut = re.compile(r'"""(?:Of|That of|Those of|As that of) ')
+    found = [
+        f"{path.relative_to(SOURCE)}: {line.strip()}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line in text_of(path).splitlines()
+        if cut.search(line)
+    ]
+    assert found == []

@@ -30,7 +30,7 @@ _SMALL = 256 * 1024
 """Bytes of a review; larger ones are validated in a thread."""
 
 Review = Callable[[bytes], bytes]
-"""From an AdmissionReview to its response; raises InvalidReview."""
+"""Answers an AdmissionReview; raises InvalidReview."""
 
 
 class ReviewServer(HttpService):

@@ -68,7 +68,7 @@ class Quantity:
 
     @classmethod
     def parse_or_none(cls, text: Any) -> Quantity | None:
-        """As `parse`; None for a value that is no quantity."""
+        """Like `parse`, but None for a value that is no quantity."""
         try:
             return cls.parse(text)
         except QuantityError:

@@ -88,7 +88,7 @@ SECRET_SERVICE_ACCOUNT_TOKEN: Final = "kubernetes.io/service-account-token"  # n
 SECRET_SSH_AUTH: Final = "kubernetes.io/ssh-auth"  # noqa: S105
 SECRET_TLS: Final = "kubernetes.io/tls"  # noqa: S105
 EXTENSION_EXEC_CONFIG: Final = "client.authentication.k8s.io/exec"
-"""Of a cluster in a kubeconfig: configuration for exec plugins."""
+"""The extension of a cluster in a kubeconfig that configures exec plugins."""
 EXTRA_POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 EXTRA_POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 

@@ -104,7 +104,7 @@ async def _wake(client: Client, service: Key) -> None:
 
 
 async def why_no_head(client: Client, service: Key) -> str:
-    """That the cluster of this head Service is suspended, and how to resume it, or that it still starts;
+    """A message that the cluster of this head Service is suspended, and how to resume it, or that it still starts;
     empty if its head is ready."""
     from manta.client.waking import cluster_behind
 

@@ -113,7 +113,7 @@ Prices = tuple[float | None, float | None]
 
 
 def costs(hours: Hours, prices: Prices) -> tuple[float, float] | None:
-    """Of all hours, and of the idle ones; None without prices."""
+    """The costs of all hours, and of the idle ones; None without prices."""
     cpu, gpu = prices
     if cpu is None and gpu is None:
         return None

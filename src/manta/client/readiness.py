@@ -86,7 +86,7 @@ def _judge_cluster(document: Mapping[str, Any], status: Mapping[str, Any]) -> Ve
 
 
 def _wanted_workers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
-    """From the current spec: the status may be older than the last edit."""
+    """The expected number, from the current spec: the status may be older than the last edit."""
     from manta.api.ray.cluster import RayClusterSpec
     from manta.rules.scaling import desired_workers
 

@@ -36,7 +36,7 @@ class Upload:
 @dataclass(frozen=True, slots=True)
 class LocalEnvironment:
     env: Mapping[str, Any]
-    """As Ray gets it."""
+    """The runtime environment as Ray gets it."""
     uploads: Sequence[Upload] = ()
 
 

@@ -97,7 +97,7 @@ async def watch_object(
 
 
 async def states(client: Client, resource: Resource, key: Key) -> AsyncGenerator[Document, None]:
-    """As `watch_object`; raises NotFound if the object never existed, and DeletedError when it is gone."""
+    """Like `watch_object`, but raises NotFound if the object never existed, and DeletedError when it is gone."""
     seen = False
     async with aclosing(watch_object(client, resource, key)) as found:
         async for document in found:
@@ -119,7 +119,7 @@ async def _listed(client: Client, resource: Resource, key: Key) -> tuple[Documen
 async def _listed_again(
     client: Client, resource: Resource, key: Key
 ) -> tuple[Document | None, str]:
-    """As `_listed`, once the server answers again."""
+    """Like `_listed`, once the server answers again."""
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:

@@ -33,7 +33,7 @@ def handshake(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def accepted(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Of the answer of a Service that switches to WebSockets: no cookie, nothing else."""
+    """The headers that are forwarded of a Service's answer that switches to WebSockets: no cookie, nothing else."""
     return [*_UPGRADE.items(), *((name, headers[name]) for name in _ACCEPTED if name in headers)]
 
 

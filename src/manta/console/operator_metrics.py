@@ -49,7 +49,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Between two readings."""
+    """What happened between two readings."""
 
     reconciles: float = 0.0
     """A second."""
@@ -59,7 +59,7 @@ class Rates:
 
 
 def reading_of(texts: Iterable[str], at: datetime) -> Reading:
-    """Of the pages of metrics of all operators."""
+    """The sum of the pages of metrics of all operators."""
     numbers: dict[str, dict[str, float]] = {}
     buckets: dict[str, dict[float, float]] = {}
     for text in texts:
@@ -108,7 +108,7 @@ def _controller(
 
 
 def rates(before: Reading | None, after: Reading, name: str = "") -> Rates:
-    """Of one controller, or of all together. An operator that started again counts from 0."""
+    """The rates of one controller, or of all together. An operator that started again counts from 0."""
     if before is None or (elapsed := (after.at - before.at).total_seconds()) <= 0:
         return Rates()
     earlier = {one.name: one for one in before.controllers}
@@ -129,7 +129,7 @@ def rates(before: Reading | None, after: Reading, name: str = "") -> Rates:
 
 
 def quantile(share: float, buckets: Buckets) -> float | None:
-    """As Prometheus' histogram_quantile: linear inside of a bucket. None: nothing was counted."""
+    """The quantile as by Prometheus' histogram_quantile: linear inside of a bucket. None: nothing was counted."""
     edges: Sequence[float] = sorted(buckets)
     total = buckets[edges[-1]] if edges else 0.0
     if total <= 0:

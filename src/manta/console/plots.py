@@ -28,7 +28,7 @@ SHORTEST: Final = timedelta(seconds=10)
 class Line:
     name: str
     column: int
-    """Of the values of each sample."""
+    """The position in the values of each sample."""
 
 
 def steps(

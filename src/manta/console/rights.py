@@ -52,7 +52,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Of one user in one namespace."""
+    """The rights of one user in one namespace."""
 
     rules: tuple[Rule, ...] = ()
 

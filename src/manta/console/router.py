@@ -280,7 +280,7 @@ async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 async def _first_container_log(
     client: Client, key: Key, *, follow: bool, tail: int
 ) -> AsyncIterator[bytes]:
-    """Of Ray's container: the first one, also beside an autoscaler. Kubernetes wants its name."""
+    """The log of Ray's container: the first one, also with an autoscaler. Kubernetes requires its name."""
     pod = await client.get(PODS, key)
     container = pod["spec"]["containers"][0]["name"]
     async for chunk in pod_log(client, key, container=container, follow=follow, tail=tail):

@@ -59,7 +59,7 @@ def _number(version: str) -> int:
 
 
 def values_of(one: Item) -> tuple[float, ...]:
-    """Of a RayCluster: ready and desired workers. Of a RayService: traffic and capacity of both clusters."""
+    """Ready and desired workers of a RayCluster; traffic and capacity of both clusters of a RayService."""
     status = one.object.status
     if one.kind == "RayCluster":
         return (

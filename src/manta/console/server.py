@@ -53,7 +53,7 @@ _POLICY: Final = (
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 AGAIN: Final = ("Refresh", "10")
-"""Of a page that the API server could not answer: it is there by itself when the API server is."""
+"""Header of a page that the API server could not answer: the browser tries again after 10 s."""
 _READS: Final = frozenset(("GET", "HEAD"))
 _HTML: Final = "text/html; charset=utf-8"
 

@@ -64,7 +64,7 @@ class Snapshot:
     user: str = ""
     server: str = ""
     samples: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
-    """Of an object, by UID, oldest first; since the console started."""
+    """The samples of each object since the console started, by UID, oldest first."""
 
     @cached_property
     def by_key(self) -> Mapping[tuple[str, Key], Item]:

@@ -70,7 +70,7 @@ class RayObject(View, frozen=True, kw_only=True, gc=True, weakref=True):
         return _decode(self.written_status) or {}
 
     def document(self) -> dict[str, Any]:
-        """As `manta.client.object_state` reads it."""
+        """The object as `manta.client.object_state` reads it."""
         meta = self.metadata
         named = {"name": meta.name, "namespace": meta.namespace, "generation": meta.generation}
         if meta.deletion_timestamp:
@@ -131,7 +131,7 @@ class PodStatus(View, frozen=True, kw_only=True):
 
 
 class Pod(Object, frozen=True, kw_only=True, gc=True, weakref=True):
-    """Of its metadata no page shows annotations, owners and finalizers."""
+    """No page shows its annotations, owners and finalizers."""
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

@@ -30,7 +30,7 @@ VOLATILE: Final = ("nodes", "api/cluster_status", "api/data/datasets")
 """Answers that differ every time: of these, one is shipped every VOLATILE_SECONDS, and the last one."""
 VOLATILE_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 10.0
-"""Between two polls of a dashboard, or longer: polling takes at most a twentieth of the time."""
+"""Pause between two polls of a dashboard, or longer: polling takes at most a twentieth of the time."""
 _SESSION: Final = "api/version"
 _URIS: Final = (
     "api/v0/cluster_metadata",

@@ -110,7 +110,7 @@ class ActorDefinition(_Camel, frozen=True):
 
 
 class Lifecycle(_Camel, frozen=True):
-    """Of an actor, a job, a node or a worker."""
+    """The states of an actor, a job, a node or a worker."""
 
     actor_id: str = ""
     job_id: str = ""

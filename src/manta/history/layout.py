@@ -35,7 +35,7 @@ class SessionKey(NamedTuple):
 
     namespace: str
     kind: str
-    """Of the owner: `raycluster`, `rayjob` or `rayservice`."""
+    """The kind of the owner: `raycluster`, `rayjob` or `rayservice`."""
     name: str
     session: str
 
@@ -45,7 +45,7 @@ class SessionKey(NamedTuple):
 
     @property
     def path(self) -> str:
-        """As users write it, and as it is in URLs."""
+        """The key as users write it, and as it is in URLs."""
         return f"{self.namespace}/{self.kind}/{self.name}/{self.session}"
 
     @property

@@ -25,7 +25,7 @@ class Policy:
     max_age: float | None = None
     """Seconds; None: no limit."""
     max_bytes: int | None = None
-    """Of each namespace; None: no limit."""
+    """The limit of each namespace; None: no limit."""
     keep_at_least: float = 0.0
     """Seconds."""
 

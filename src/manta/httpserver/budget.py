@@ -96,7 +96,7 @@ class MemoryBudget:
                     await self._freed.wait()
 
     def _end_stalled_stream(self, client: _Client, more: int) -> None:
-        """Of the client itself if it is at its limit, otherwise of the client that holds most."""
+        """End a stream of the client itself if it is at its limit, otherwise of the client that holds most."""
         if client.used + more <= self.client_bytes:
             client = max(self._clients.values(), key=lambda one: one.used)
         before = self.elapsed() - STALLED_SECONDS

@@ -12,9 +12,9 @@ class Limits:
     """`anonymous` means: no request on the connection was authenticated yet."""
 
     body_bytes: int = 3 * _MIB
-    """Of one request."""
+    """The body of one request."""
     head_bytes: int = 64 * 1024
-    """Of the request line, all headers and all trailers."""
+    """The request line, all headers and all trailers."""
     header_count: int = 256
     query_count: int = 1000
     """Parameters in a query."""

@@ -67,7 +67,7 @@ class Installation:
     features: frozenset[str] = frozenset()
     """Settings and gates that are on and need permissions."""
     gates: str = ""
-    """As in `--feature-gates`."""
+    """The value of `--feature-gates`."""
     proxy: bool = False
     webhook: bool = False
     """Whether to install the validating webhook."""
@@ -78,7 +78,7 @@ class Installation:
 
     @property
     def history_flags(self) -> list[str]:
-        """Of the operator and the webhook; the sidecars run from the same image."""
+        """Flags of the operator and the webhook; the sidecars run from the same image."""
         if not self.history_store:
             return []
         return [f"--history-store={self.history_store}", f"--history-image={self.image}"]

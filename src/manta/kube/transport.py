@@ -346,7 +346,7 @@ class HttpStream:
         self.status = status
         self.headers = headers
         self.note = ""
-        """As in Response."""
+        """The note, as in Response."""
         self.close = close
         self._pieces = pieces
 

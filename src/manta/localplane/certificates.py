@@ -20,7 +20,7 @@ LEAF_LIFE = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
 
 SERVICE_ADDRESS = "10.96.0.1"
-"""Of the Service `kubernetes`."""
+"""The address of the Service `kubernetes`."""
 
 STANDARD_NAMES = (
     "localhost",

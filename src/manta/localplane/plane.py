@@ -58,7 +58,7 @@ class PlaneOptions:
     services: IPv4Network = SERVICE_NETWORK
     """Addresses of Services. Services with addresses of another range get new ones."""
     limits: Limits = field(default_factory=Limits)
-    """Of the HTTP server."""
+    """The limits of the HTTP server."""
     fake_nodes: int = 0
     controllers: bool = True
     clock: Clock = field(default_factory=SystemClock)

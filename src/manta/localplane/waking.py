@@ -1,7 +1,7 @@
 """Services whose Pods sleep: whoever runs the plane may supply what wakes them when they are used.
 
 The plane itself does not know what sleeps. It asks `Wake` when somebody connects to a Service without endpoints,
-or to one that is being wake_for_client, and holds the connection meanwhile.
+or to one that is being woken, and holds the connection meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PAUSE_SECONDS: Final = 0.2
 
 class Wake(Protocol):
     def is_waking(self, service: Key) -> bool:
-        """Whether this Service is being wake_for_client. It may have endpoints already that do not serve yet."""
+        """Whether this Service is being woken. It may have endpoints already that do not serve yet."""
         ...
 
     async def sleeps(self, service: Key) -> bool:

@@ -38,7 +38,7 @@ class Flag:
     option: str = ""
     """The field of `Options` that it sets."""
     convert: Callable[[Any], Any] | None = None
-    """From the flag's value to that of the field. Raises ValueError."""
+    """Converts the flag's value to that of the field. Raises ValueError."""
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     with_config_file: bool = False

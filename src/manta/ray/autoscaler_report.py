@@ -67,7 +67,7 @@ class AutoscalerReport:
     failures: tuple[str, ...] = ()
     usage: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
-    """Of `request_resources`."""
+    """The resources that `request_resources` requests."""
     demands: tuple[Demand, ...] = ()
 
     @property

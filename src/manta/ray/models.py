@@ -72,7 +72,7 @@ class JobInfo(msgspec.Struct, frozen=True, gc=False):
     entrypoint: str = ""
     error_type: str | None = None
     first_failure: str = ""
-    """Of a failed job: the error of its first failed task, on one line; empty if it is not known."""
+    """The error of the first failed task of a failed job, on one line; empty if it is not known."""
 
 
 class TaskInfo(msgspec.Struct, frozen=True, gc=False):
@@ -177,7 +177,7 @@ class ServeProxy(msgspec.Struct, frozen=True, gc=False):
 class ServeStatus(msgspec.Struct, frozen=True, gc=False):
     applications: dict[str, ApplicationStatus] = {}
     proxies: dict[str, ServeProxy] = {}
-    """By node id, with those that drain."""
+    """The proxies by node id, with those of draining nodes."""
     target_capacity: float | None = None
 
 

@@ -18,7 +18,7 @@ from manta.recording.redaction import Redactor
 from manta.recording.ring import segments
 
 MAX_LOG_BYTES: Final = 2 * 1024 * 1024
-"""Of each log, from its end."""
+"""How much of each log is included, from its end."""
 
 
 @dataclass

@@ -28,7 +28,7 @@ FORMAT: Final = "manta-recording"
 FORMAT_VERSION: Final = 1
 PAUSE_AFTER_ERROR: Final = timedelta(minutes=1)
 CPU_SHARE: Final = 0.02
-"""Of the process's CPU time, that recording may use."""
+"""The share of the process's CPU time that recording may use."""
 BURST_SECONDS: Final = 0.03
 """CPU time that recording may use beyond its share: the reconciles of some hundred objects."""
 MAX_RECORD_BYTES: Final = 1024 * 1024

@@ -21,7 +21,7 @@ from manta.recording.hashes import content_hashes, translated
 from manta.recording.redaction import Redactor
 
 CACHED_BYTES: Final = 6 * 1024 * 1024
-"""Of encoded values that are kept for the next segments."""
+"""The size of the encoded values that are kept for the next segments."""
 PARTS: Final = ("metadata", "spec", "status")
 _OVERHEAD: Final = 200
 _MAX_HASHES: Final = 1000
@@ -50,7 +50,7 @@ class Values:
         self._slots: Slots = {}
         self._hashes_of: dict[Hashable, dict[bytes, bytes]] = {}
         self._hashes: dict[bytes, bytes] = {}
-        """Of the current object: each real hash, and what is recorded in its place."""
+        """The hashes of the current object, each with what is recorded in its place."""
         self._clean_texts: set[bytes] = set()
         self.has_secrets = False
         """Whether the snapshot of the current object has any."""
@@ -64,7 +64,7 @@ class Values:
         return self._cached
 
     def new_segment(self) -> None:
-        """From now on every value is written again: a segment can be read alone."""
+        """Write every value again from now on, so that a segment can be read alone."""
         self._segment += 1
         self._next_id = 0
         self.lines.clear()

@@ -14,7 +14,7 @@ from manta.api.ray.service import CanaryAnalysis
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one cluster, within the window."""
+    """The figures of one cluster within the window."""
 
     requests: int = 0
     errors: int = 0

@@ -106,7 +106,7 @@ def store_url_problem(url: str) -> str | None:
 
 
 def without_credentials(url: str) -> str:
-    """As it may be shown in a message."""
+    """The URL as it may be shown in a message."""
     scheme, _, rest = url.partition("://")
     if "@" not in rest and "?" not in rest:
         return repr(url)

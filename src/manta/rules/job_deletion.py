@@ -73,7 +73,7 @@ def _spoken(deletion: Deletion) -> str:
 def due(
     job: RayJob, now: datetime, achieved: frozenset[str], settings: Settings
 ) -> Deletion | None:
-    """Of the deletions that are due and not done, the one that deletes most."""
+    """The deletion that deletes most, of those that are due and not done."""
     ripe = [one for one in deletions(job, settings) if one.at <= now and one.policy not in achieved]
     return max(ripe, key=lambda one: DELETION_IMPACT.index(one.policy), default=None)
 
@@ -127,7 +127,7 @@ def _default(strategy: DeletionStrategy, ended: datetime, ttl: timedelta) -> Ite
 
 
 def _legacy_policy(job: RayJob) -> DeletionPolicyType | None:
-    """By the RayJob's status: it can fail (say, by a deadline) without a status from Ray."""
+    """The policy of `onSuccess` or `onFailure`, by the RayJob's status: it can fail (say, by a deadline) without a status from Ray."""
     strategy = job.spec.deletion_strategy
     if strategy is None:
         return None

@@ -92,7 +92,7 @@ class Usage:
         return replace(self, since=now, total=total, days=kept)
 
     def _spent(self, now: datetime) -> Iterator[tuple[date, Hours]]:
-        """By day. Of a very long time only the days that are kept, as the total needs no more."""
+        """The hours by day. Of a very long time only the days that are kept, as the total needs no more."""
         if self.state is UseState.NONE:
             return
         begin = max(self.since, now - timedelta(days=KEPT_DAYS))
@@ -110,7 +110,7 @@ class Usage:
 
 
 def changed(usage: Usage | None, at: datetime, state: UseState, cpus: float, gpus: float) -> Usage:
-    """From `at` on the cluster is in this state, with these resources.
+    """Record that from `at` on the cluster is in this state, with these resources.
 
     In whole seconds, which is what the annotation keeps: a part of a second would count before and after."""
     at = at.replace(microsecond=0)
@@ -121,7 +121,7 @@ def changed(usage: Usage | None, at: datetime, state: UseState, cpus: float, gpu
 
 
 def hours_since(usage: Usage, begin: datetime, now: datetime) -> Hours:
-    """From the day of `begin` on, which counts as a whole."""
+    """The hours from the day of `begin` on, which counts as a whole."""
     days = usage.until(now).days
     return sum_of(hours for day, hours in days.items() if day >= begin.date())
 

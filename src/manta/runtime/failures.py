@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 CONDITION: Final = "ReconcileError"
 """True while the last reconcile of an object raised; absent otherwise."""
 REASON: Final = "ReconcileFailed"
-"""Of the condition, and of the Event."""
+"""The reason of the condition and of the Event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class FailureCondition:
 
 
 RECONCILE_ERROR: Final = FailureCondition(CONDITION, "True")
-"""Of the one controller that a kind has. A second controller of the same kind shows its failures by a condition
+"""The condition of the only controller of a kind. A second controller of the same kind shows its failures by a condition
 that is its own, so that the two do not fight."""
 
 TRANSIENT: Final = (
@@ -208,6 +208,6 @@ class FailureReporter:
 
 
 def _conditions(live: _AnyObject) -> list[dict[str, Any]]:
-    """As they are on the object; what is no condition at all is dropped with the next write."""
+    """The conditions on the object; what is no condition at all is dropped with the next write."""
     found = live.status.get("conditions") if isinstance(live.status, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

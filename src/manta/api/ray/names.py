@@ -280,7 +280,7 @@ VOLUME_SHARED_MEMORY: Final = "shared-mem"
 VOLUME_LOGS: Final = "ray-logs"
 VOLUME_GCS_STORAGE: Final = "gcs-storage"
 VOLUME_HISTORY: Final = "manta-history"
-"""Of the user's Pod template: where a `file://` store is."""
+"""The volume in the user's Pod template that contains a `file://` store."""
 VOLUME_HISTORY_SPOOL: Final = "manta-history-spool"
 VOLUME_TOKEN: Final = "ray-token"  # noqa: S105 - the name of a volume
 VOLUME_TLS: Final = "ray-tls"

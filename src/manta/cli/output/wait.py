@@ -16,7 +16,7 @@ from manta.client.workload_readiness import Verdict
 from manta.kube.client import Client
 
 _RECHECK_SECONDS = 0.25
-"""Between checks of Pods that must become ready again."""
+"""Pause between checks of Pods that must become ready again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def plane_processes(directory: Path) -> list[int]:
 
 
 def _is_another(pid: int) -> bool:
-    """Not this process, nor a process in a container with a directory of the same name."""
+    """Whether it is neither this process, nor one in a container with a directory of the same name."""
     return pid != os.getpid() and pid_namespace.is_here(pid)
 
 

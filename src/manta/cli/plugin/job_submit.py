@@ -34,7 +34,7 @@ from manta.kube.errors import MantaError, NotFound
 
 Document = dict[str, Any]
 _ALPHABET: Final = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ123456789"
-"""As in Ray: letters and digits that are not confused."""
+"""Letters and digits that are not confused, as in Ray."""
 RETRY_SECONDS = 1.0
 
 

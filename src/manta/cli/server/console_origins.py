@@ -30,7 +30,7 @@ class Parts:
     url: SplitResult
     """The address of the console in browsers."""
     key: bytes
-    """Of the cookies."""
+    """The key of the cookies."""
     login: Login
     visitors: Visitors
     api: RayApi

@@ -67,7 +67,7 @@ def open_catalog(args: argparse.Namespace) -> Iterator[Catalog]:
 
 
 def kind_and_name(target: str) -> tuple[str, str]:
-    """Of `KIND` or `KIND/NAME`; empty words mean all. Raises UsageError."""
+    """The kind and name in `KIND` or `KIND/NAME`; empty ones mean all. Raises UsageError."""
     from manta.history.layout import KINDS
 
     word, _, name = target.strip("/").partition("/")

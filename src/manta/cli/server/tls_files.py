@@ -12,7 +12,7 @@ from manta.api.usage import UsageError
 log = logging.getLogger(__name__)
 
 RELOAD_SECONDS = 60.0
-"""Between two looks at the files, which others renew."""
+"""Interval at which the files are checked, because others renew them."""
 
 
 def tls_context(cert: Path | None, key: Path | None) -> ssl.SSLContext | None:

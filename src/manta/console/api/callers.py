@@ -30,7 +30,7 @@ class Caller:
     """A hash: it tells callers apart, and no token stays in memory for it."""
     transport: Transport
     headers: Mapping[str, str]
-    """That authenticate the caller, if the transport does not."""
+    """Headers that authenticate the caller, if the transport does not."""
     by_token: bool
     release: Callable[[], None]
     """To be called when the request is over."""

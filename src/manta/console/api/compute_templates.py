@@ -39,7 +39,7 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ComputeTemplate(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """As KubeRay's clients send and read it."""
+    """A compute template as KubeRay's clients send and read it."""
 
     name: str = ""
     namespace: str = ""

@@ -311,7 +311,7 @@ def _only_ray(query: Query) -> Query:
 
 
 def _is_of_ray(service: Mapping[str, Any]) -> bool:
-    """By KubeRay's label, or by its owner: Services of Ray Serve do not have the label."""
+    """Whether a Service is Ray's: by KubeRay's label or by its owner, because Services of Ray Serve do not have the label."""
     meta = msgspec.convert(service, Object).metadata
     owner = meta.controller
     group = owner.api_version.partition("/")[0] if owner is not None else ""

@@ -44,7 +44,7 @@ _TRAVERSAL: Final = re.compile(r"//|\\|\.\.|%2e|[\x00-\x20\x7f]", re.IGNORECASE)
 RESPONSE_HEADERS: Final[Headers] = (
     ("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'"),
 )
-"""Of every answer: a browser that shows it runs nothing of it."""
+"""Headers of every answer: a browser that shows it runs nothing of it."""
 
 
 def to_kubernetes(headers: Mapping[str, str], *, service: bool = False) -> dict[str, str]:
@@ -68,5 +68,5 @@ def to_caller(headers: Mapping[str, str], inside: str = "") -> Headers:
 
 
 def handshake(headers: Mapping[str, str]) -> dict[str, str]:
-    """Of a caller, for a Service. Raises RefusedError as `to_kubernetes` does."""
+    """The headers of a caller's WebSocket handshake that a Service gets. Raises RefusedError as `to_kubernetes` does."""
     return {**to_kubernetes(headers, service=True), **websockets.handshake(headers)}

@@ -54,7 +54,7 @@ class Route:
 class Match:
     route: Route
     path: str
-    """Of the request to Kubernetes, percent-encoded."""
+    """The path of the request to Kubernetes, percent-encoded."""
     values: Mapping[str, str]
     """Decoded parts by their name in the route."""
 

@@ -27,7 +27,7 @@ class Site:
 
     @property
     def hosts(self) -> str:
-        """As `HttpServer` takes it: all names one label below the domain."""
+        """The pattern of host names for `HttpServer`: all names one label below the domain."""
         return f".{self.domain}"
 
     def address(self, key: Key) -> str:

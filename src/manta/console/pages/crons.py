@@ -34,7 +34,7 @@ def cron_sections(snapshot: Snapshot, one: Item, _live: Live) -> Iterator[Sectio
 
 
 def next_runs(one: Item, now: datetime, most: int = NEXT_RUNS) -> list[datetime]:
-    """As the operator counts them: `@every 2h` since the last run. None while suspended. Raises ValueError."""
+    """The next runs as the operator counts them: `@every 2h` since the last run. None while suspended. Raises ValueError."""
     spec, status = one.object.spec, one.object.status
     if spec.get("suspend"):
         return []

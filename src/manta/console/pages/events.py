@@ -16,7 +16,7 @@ MAX_EVENTS = 200
 
 
 def events_page(snapshot: Snapshot, *, warnings: bool) -> Page:
-    """Of Ray objects, of their Pods, and of operators."""
+    """The Events of Ray objects, of their Pods, and of operators."""
     known = {pod.metadata.key for pod in snapshot.pods}
     clusters_known = {one.key for one in snapshot.items if one.kind == "RayCluster"}
     shown = [

@@ -15,7 +15,7 @@ SHOWN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Of a Pod: a log belongs to one of them."""
+    """The containers of a Pod: a log belongs to one of them."""
 
     names: tuple[str, ...] = ()
     chosen: str = ""

@@ -11,7 +11,7 @@ from manta.console.html import EMPTY, Child, Html, join, tag
 REFRESH_SECONDS: Final = 20.0
 """Seconds: ages grow."""
 LIVE_REFRESH_SECONDS: Final = 5.0
-"""Of a page with answers of dashboards or nodes, which announce no change."""
+"""Interval of pages with answers of dashboards or nodes, which announce no change."""
 Regions = Mapping[str, str | Mapping[str, str]]
 """Markup by element id; of a table: markup by id of the row, in order."""
 

@@ -72,7 +72,7 @@ class IdleSuspendReconciler(Reconciler[IdleSnapshot, RayClusterStatus]):
     def next_status(
         self, snapshot: IdleSnapshot, step: Step[RayClusterStatus], _: Outcome
     ) -> RayClusterStatus | None:
-        """Not beside a patch, which makes the version in the snapshot old: the next reconcile follows."""
+        """No status is written together with a patch, which makes the version in the snapshot old: the next reconcile writes it."""
         if step.plan.stages or snapshot.cluster.metadata.deletion_timestamp is not None:
             return None
         return next_status(snapshot)

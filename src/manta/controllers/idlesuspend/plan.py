@@ -114,7 +114,7 @@ def plan_idleness(snapshot: IdleSnapshot) -> Plan:
 
 
 def _note(snapshot: IdleSnapshot, answer: Answer) -> Patch:
-    """From the next whole second on: use until the answer must not count as idleness."""
+    """Record since when the cluster is idle: from the next whole second, because use before the answer is no idleness."""
     since = answer.at + _SECOND if answer.at.microsecond else answer.at
     marks = {
         names.ANNOTATION_IDLE_SINCE: format_time(since),

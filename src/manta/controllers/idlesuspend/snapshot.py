@@ -16,12 +16,12 @@ class Answer:
 
     at: datetime
     head: str
-    """Of which head, as `IdleSnapshot.head`."""
+    """The head that answered, as in `IdleSnapshot.head`."""
     in_use: bool = False
     evidence: str = ""
-    """Of a cluster that is not in use: equal evidence later means no use in between."""
+    """Ray's counters, if the cluster is not in use: equal evidence later means no use in between."""
     reason: str = ""
-    """By what it is used, or what kind of failure there was, in one CamelCase word."""
+    """What uses the cluster, or the kind of failure, in one CamelCase word."""
     message: str = ""
     previous_at: datetime | None = None
     """When the same head gave the answer before this one."""

@@ -39,7 +39,7 @@ class Step:
     """`create` or `delete`."""
     group: str
     name: str = ""
-    """Of a Pod that exists; new Pods have no name yet."""
+    """The name of an existing Pod; new Pods have no name yet."""
 
     def __str__(self) -> str:
         is_head = self.group == names.HEAD_GROUP

@@ -72,7 +72,7 @@ async def preview(
     key: Key,
     manifest: Mapping[str, Any] | None = None,
 ) -> Preview | None:
-    """Of the live object, or with a manifest applied. None: it does not exist, or is not ours."""
+    """Preview the live object, or the object with this manifest applied. None if there is no such object, or another operator manages it."""
     live, wanted = await live_and_wanted(client, RAY_CLUSTERS, key, manifest)
     if wanted is None:
         return None

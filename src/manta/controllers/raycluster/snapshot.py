@@ -62,7 +62,7 @@ class ClusterSnapshot:
     certificates: Mapping[str, Certificate] = field(default_factory=dict)
     cleanup_jobs: tuple[Job, ...] = ()
     revisions: tuple[ControllerRevision, ...] = ()
-    """Of this name; only read for a rolling update."""
+    """The ControllerRevisions of a RayCluster of this name; read only for a rolling update."""
     revisions_listed: bool = True
     """False until they have been listed: then a missing one may exist."""
     revisions_error: str = ""

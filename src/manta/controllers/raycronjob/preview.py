@@ -48,7 +48,7 @@ async def preview(
     key: Key,
     manifest: Mapping[str, Any] | None = None,
 ) -> Preview | None:
-    """Of the live object, or of a manifest laid over it. None: neither is there."""
+    """Preview the live object, or the object with this manifest applied. None if there is neither."""
     live, wanted = await live_and_wanted(client, RAY_CRON_JOBS, key, manifest)
     if wanted is None:
         return None

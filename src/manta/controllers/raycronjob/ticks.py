@@ -59,6 +59,6 @@ def child_of(snapshot: CronSnapshot, tick: datetime) -> ChildJob | None:
 
 
 def last_served(snapshot: CronSnapshot) -> datetime:
-    """From where ticks are counted: the last one served, or else the object's creation."""
+    """The time from which ticks are counted: the last one served, or else the object's creation."""
     recorded = snapshot.cron.status.last_schedule_time
     return parse_time(recorded or snapshot.cron.metadata.creation_timestamp)

@@ -19,7 +19,7 @@ from manta.reconcile.causes import ActionCause, Reasons, deleted, updated
 @dataclass(frozen=True, slots=True)
 class Policy:
     actions: Callable[[JobSnapshot, str], tuple[Action, ...]]
-    """From a snapshot and the reason."""
+    """The deletions for a snapshot, with the reason that they get."""
     is_done: Callable[[JobSnapshot], bool]
 
 

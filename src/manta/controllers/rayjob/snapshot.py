@@ -47,7 +47,7 @@ class DashboardReply:
     started: datetime | None = None
     ended: datetime | None = None
     first_failure: str = ""
-    """Of a failed job: its first failed task and the error; empty if Ray did not say it."""
+    """The first failed task of a failed job and its error; empty if Ray did not report it."""
 
 
 @dataclass(frozen=True, slots=True)

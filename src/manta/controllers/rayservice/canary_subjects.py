@@ -11,7 +11,7 @@ from manta.controllers.rayservice.facts.canary import has_serving_label
 from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
 
 MAX_PODS: Final = 8
-"""Of each cluster. Shares and percentiles need a sample, not all."""
+"""Number of Pods of each cluster whose metrics are read: shares and percentiles need a sample, not all."""
 
 
 @dataclass(frozen=True, slots=True)

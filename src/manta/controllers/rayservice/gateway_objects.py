@@ -25,7 +25,7 @@ class GatewayObjects(NamedTuple):
 async def read_gateway_objects(
     caches: Caches, client: Client, snapshot: ServiceSnapshot
 ) -> GatewayObjects:
-    """From the caches once they are filled, from the API server before."""
+    """Read the objects from the caches once they are filled, and before that from the API server."""
     was_incremental = snapshot.was_split and not snapshot.is_canary
     if not (snapshot.is_incremental or snapshot.gateway_class or was_incremental):
         return GatewayObjects()

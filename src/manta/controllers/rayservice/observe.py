@@ -173,7 +173,7 @@ class Observer:
     def _leaving_pods(
         self, service: RayService, clusters: tuple[RayCluster, ...]
     ) -> tuple[Pod, ...]:
-        """Of the clusters that neither serve nor will; only a canary counts them."""
+        """The Pods of clusters that neither serve nor will; only a canary counts them."""
         if not is_canary(service.spec):
             return ()
         sides = (service.status.active_service_status, service.status.pending_service_status)

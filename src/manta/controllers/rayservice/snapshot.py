@@ -92,7 +92,7 @@ class ClusterView:
 
     @property
     def head_is_ready(self) -> bool:
-        """By the cluster's condition, or by the Pod's if the cluster's is behind (C49)."""
+        """Whether the head is ready: by the cluster's condition, or by the Pod's if the cluster's is behind (C49)."""
         by_condition = is_true(self.cluster.status.conditions, ClusterConditionType.HEAD_POD_READY)
         return self.head_pod is not None and (by_condition or is_ready(self.head_pod))
 
@@ -146,7 +146,7 @@ class ServiceSnapshot:
     canary_reading: Reading | None = None
     """The figures of both clusters during a canary; None: not read, or not yet."""
     unmanaged: tuple[datetime, datetime] | None = None
-    """From the last status that another operator wrote to the first look of this one. No deadline runs meanwhile."""
+    """Time between the last status that another operator wrote and the first reconcile of this one. No deadline runs meanwhile."""
     drops_submissions: bool = False
     """The CRD drops recorded submissions: they are kept in memory only."""
 

@@ -89,7 +89,7 @@ class Words:
 
 
 def task(row: Attempt, words: Words, *, detail: bool) -> dict[str, Any]:
-    """As `api/v0/tasks` shows it."""
+    """The task as `api/v0/tasks` shows it."""
     reached = row.reached
     found: dict[str, Any] = {
         "task_id": row.task_id.hex(),

@@ -10,7 +10,7 @@ from manta.history.index.attempts import Attempt, Words, attempts, task
 from manta.history.index.schema import COUNTED_COLUMNS, DRIVER, TASK_STATES
 
 MAX_ROWS: Final = 10_000
-"""Of one page, as in Ray."""
+"""The rows of one page, as in Ray."""
 _WORD_FILTERS: Final = {
     "name": "name", "func_or_class_name": "func", "type": "type", "actor_id": "actor", "node_id": "node",
     "worker_id": "worker", "error_type": "error_type", "language": "language",

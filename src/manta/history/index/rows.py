@@ -27,7 +27,7 @@ _STATE_NUMBERS: Final = {name: number for number, name in enumerate(TASK_STATES)
 _PROFILE: Final = struct.Struct("<IQI")
 """Word of the name, start in microseconds since the epoch, duration in microseconds."""
 PROFILE_BYTES: Final = 1000 * _PROFILE.size
-"""Of one task. Ray itself keeps 1,000 entries a task too."""
+"""The profile of one task. Ray keeps 1,000 entries of each task, too."""
 MAX_ERROR_CHARACTERS: Final = 16_384
 Word = Callable[[str], int | None]
 

@@ -79,7 +79,7 @@ DRIVER: Final = 1
 FILTER_COLUMNS: Final = ("job", "name", "func", "node", "worker", "actor", "error_type")
 """Each has an index, in which rows with the same value are in the order of their rowid."""
 COUNTED_COLUMNS: Final = ("job", "func", "type", "state")
-"""Of `counts`: how many tasks match filters of these is known without a look at the tasks."""
+"""The columns of the table `counts`: it answers how many tasks match filters of these, without reading tasks."""
 _INDEXES: Final = "".join(
     f"CREATE INDEX tasks_by_{one} ON tasks ({one}) WHERE {one} IS NOT NULL;\n"
     for one in FILTER_COLUMNS

@@ -244,7 +244,7 @@ def _category(name: str) -> str:
 
 
 def ray_events(session: Session, query: Query) -> Any:
-    """By job, as Ray's dashboard groups them; `global` has those of no job."""
+    """The events by job, as Ray's dashboard groups them; `global` has those of no job."""
     found: dict[str, list[dict[str, Any]]] = {"global": []}
     for one in queries.rows(
         session.database, "SELECT * FROM ray_events ORDER BY at DESC LIMIT 1000"

@@ -34,9 +34,9 @@ class LiveCluster(NamedTuple):
     namespace: str
     name: str
     url: str = ""
-    """Of its dashboard; empty if browsers cannot reach it."""
+    """The address of its dashboard; empty if browsers cannot reach it."""
     command: str = ""
-    """That opens the dashboard."""
+    """The command that opens the dashboard."""
 
 
 Live = Callable[[str, Sequence[str]], Awaitable[Sequence[LiveCluster]]]

@@ -37,7 +37,7 @@ from manta.localplane.store.store import ObjectTooLarge
 
 Object = dict[str, Any]
 Produce = Callable[[Object], Object]
-"""From the stored object to the wanted one: a replacement or a patch."""
+"""Computes the wanted object from the stored one: a replacement or a patch."""
 
 _encode = msgspec.json.Encoder().encode
 _GENERATE_ATTEMPTS = 8

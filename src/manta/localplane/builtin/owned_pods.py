@@ -52,7 +52,7 @@ def selects(workload: Workload, pod: Pod) -> bool:
 def adopters(
     workloads: Informer[Any], *, of_deleted: bool = False
 ) -> Callable[[Pod | None, Pod | None], list[Key]]:
-    """From a Pod without controller to the workloads that would adopt it, by their index `namespace`.
+    """Maps a Pod without controller to the workloads that would adopt it, by their index `namespace`.
 
     `of_deleted`: also from a Pod that was deleted, because a workload may need its name.
     """

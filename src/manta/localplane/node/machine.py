@@ -43,7 +43,7 @@ class NodeOptions:
     """Name of the node, or the prefix of the names of several nodes."""
     nodes: int = 1
     cpus: float | None = None
-    """Of each node. None: what the machine has."""
+    """The CPUs of each node. None: those of the machine."""
     memory: int | None = None
     """Bytes of each node. None: what the machine has."""
     gpus: GpuOptions = field(default_factory=GpuOptions)

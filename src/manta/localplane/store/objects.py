@@ -28,7 +28,7 @@ KEEP_LINES = 256
 KEPT_LINE_BYTES = 16 * 1024
 """Longer watch lines are encoded again for each watcher."""
 KEEP_BYTES = 24 * 1024 * 1024
-"""Of the history of one resource; `HISTORY_BYTES` bounds that of all resources."""
+"""Bounds the history of one resource; `HISTORY_BYTES` bounds that of all resources."""
 HISTORY_BYTES = 64 * 1024 * 1024
 UNCOMPRESSED_BYTES = 4 * 1024 * 1024
 """The latest writes up to this size stay uncompressed."""
@@ -115,7 +115,7 @@ class Change:
     previous: Record | None
     at: float
     size: int
-    """Of the JSON before compression."""
+    """The size of the JSON before compression."""
     encoded: dict[tuple[str, str], bytes] | None = None
     """Encoded watch lines by (event type, version), shared by all watchers."""
 

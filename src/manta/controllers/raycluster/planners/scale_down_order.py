@@ -15,7 +15,7 @@ from manta.rules.pod_health import is_ready, is_running
 
 
 def in_scale_down_order(pods: Iterable[Pod]) -> list[Pod]:
-    # Newest first, then the stable sort by readiness_rank keeps that order among equals.
+    # Newest first, then the stable sort by readiness keeps that order among equals.
     by_age = sorted(pods, key=_age, reverse=True)
     return sorted(by_age, key=readiness_rank)
 

@@ -52,7 +52,7 @@ class Rollout:
     head_is_the_last: bool
     """No head may follow it, so that it is never replaced."""
     progress: Progress
-    """As of this snapshot."""
+    """The progress as of this snapshot."""
     stalls_in: timedelta | None
     """When the deadline ends; zero: it has. None: it does not run now."""
     next_available: timedelta | None
@@ -244,7 +244,7 @@ def _resumed_at(snapshot: ClusterSnapshot) -> datetime | None:
 
 
 def _head_starts(snapshot: ClusterSnapshot, outdated: frozenset[str]) -> bool:
-    """Not one that ends, waits for its turn or consent, or is ready."""
+    """Whether no head Pod ends, is to be replaced, or is ready."""
     return not any(
         is_terminating(pod) or pod.metadata.name in outdated or is_ready(pod)
         for pod in snapshot.head_pods

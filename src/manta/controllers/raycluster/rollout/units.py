@@ -64,7 +64,7 @@ class GroupRollout:
 
     @property
     def outdated(self) -> tuple[Unit, ...]:
-        """Those that are being deleted too."""
+        """All outdated ones, also those that are being deleted."""
         return tuple(one for one in self.units if one.outdated)
 
     @property

@@ -34,7 +34,7 @@ from manta.rules.traits import autoscaling
 @dataclass(frozen=True, slots=True)
 class Progress:
     number: int
-    """Of the step, from 1; the last one, to 100 %, follows those of the spec."""
+    """Number of the step, from 1. The last step, to 100 %, follows those of the spec."""
     of: int
     weight: int
     step: CanaryStep
@@ -243,7 +243,7 @@ def is_shared(snapshot: ServiceSnapshot) -> bool:
 def chosen_pods(
     snapshot: ServiceSnapshot, groups: tuple[Group, ...], weight: int, leaving: frozenset[str]
 ) -> Chosen:
-    """So many Pods of each cluster that the new one gets the weight, but never more than its capacity.
+    """As many Pods of each cluster as give the new one its weight, but never more than its capacity.
 
     Until the new cluster can serve, all Pods of the old one; while it starts more replicas, as many as before.
     """
@@ -276,7 +276,7 @@ def _labelled(snapshot: ServiceSnapshot, pods: Iterable[Pod]) -> int:
 
 
 def _in_order(snapshot: ServiceSnapshot, pods: list[Pod]) -> list[Pod]:
-    """Those that take requests now stay first; then workers before the head, then by name."""
+    """The Pods that take requests now first; then workers before the head, then by name."""
     return sorted(
         pods,
         key=lambda one: (

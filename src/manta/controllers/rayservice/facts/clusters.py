@@ -27,7 +27,7 @@ from manta.rules.spec_hash import hashed_part, spec_hash
 
 RECHECK_AFTER: Final = timedelta(seconds=20)
 MAX_RECHECKED_PODS: Final = 10
-"""Of a large cluster: it needs one Pod that takes requests, not all of them."""
+"""Number of Pods of a large cluster that are checked again: it needs one that takes requests, not all."""
 
 
 class SpecMatch(Enum):

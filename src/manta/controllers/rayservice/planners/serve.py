@@ -32,7 +32,7 @@ from manta.rules.serve_config import config_hash
 PUT_CONFIG = "put-serve-config"
 FIRST_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(minutes=1)
-"""Between submissions to a head that accepts a config and knows none of its applications."""
+"""Pause between submissions to a head that accepts a config and knows none of its applications."""
 
 
 def plan_submission(

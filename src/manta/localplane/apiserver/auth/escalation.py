@@ -26,7 +26,7 @@ _BINDINGS = ("rolebindings", "clusterrolebindings")
 
 
 MAX_PERMISSIONS = 20_000
-"""Of one role. Each is compared with every rule of the user, on the event loop."""
+"""The permissions of one role. Each is compared with every rule of the user, on the event loop."""
 _IGNORED_METADATA = (
     "ownerReferences",
     "finalizers",

@@ -17,7 +17,7 @@ from manta.localplane.apiserver.patching.errors import PatchError, malformed
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
-"""Of all values that the `copy` operations of one patch copy, as in kube-apiserver."""
+"""The size of all values that the `copy` operations of one patch copy, as in kube-apiserver."""
 
 _MISSING = object()
 

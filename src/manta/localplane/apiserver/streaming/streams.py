@@ -228,7 +228,7 @@ class Streams:
         return lambda: node.dial(where.namespace, where.pod, where.port)
 
     async def _awake_address(self, call: Call) -> Address:
-        """The address, after a Service that sleeps was wake_for_client. Raises StatusError."""
+        """The address, after waking a Service that sleeps. Raises StatusError."""
         if call.resource.plural != "services":
             return self._address(call)
         name, port = service_and_port(call.route.name)

@@ -83,7 +83,7 @@ class NoEndpoints(StatusError):  # noqa: N818 - a state, not a fault
 
 
 def service_and_port(text: str) -> tuple[str, str]:
-    """Of `NAME`, `NAME:PORT` or `http:NAME:PORT`. Raises StatusError."""
+    """The name and port in `NAME`, `NAME:PORT` or `http:NAME:PORT`. Raises StatusError."""
     return _split(text)
 
 

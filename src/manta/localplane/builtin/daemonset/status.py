@@ -29,5 +29,5 @@ def next_status(snapshot: DaemonSetSnapshot) -> DaemonSetStatus:
 
 
 def _representative(snapshot: DaemonSetSnapshot, pods: list[Pod]) -> Pod:
-    """Of several Pods of a node the updated one counts."""
+    """The Pod that counts for a node: of several, the updated one."""
     return next((pod for pod in pods if snapshot.is_updated(pod)), pods[0])

@@ -21,7 +21,7 @@ HASH_LABEL = "pod-template-hash"
 class DeploymentSnapshot:
     deployment: Deployment
     replica_sets: tuple[ReplicaSet, ...]
-    """Those that it controls."""
+    """The ReplicaSets that it controls."""
     now: datetime
 
     @property

@@ -17,7 +17,7 @@ class ServiceSnapshot:
     key: Key
     service: Service | None
     pods: tuple[Pod, ...]
-    """Those that the selector of the Service selects."""
+    """The Pods that the selector of the Service selects."""
     nodes: Mapping[str, Node]
     """The nodes of these Pods, as far as they exist."""
     slices: tuple[EndpointSlice, ...]

@@ -89,7 +89,7 @@ def _plan_owned(snapshot: ItemSnapshot) -> Plan:
 
 
 def _propagation(snapshot: ItemSnapshot, *, waiting: bool) -> Propagation:
-    """As the object asks by its finalizers; below a foreground deletion in the foreground.
+    """The propagation that the object asks for by its finalizers; below a foreground deletion in the foreground.
 
     Dependents that already go in the foreground would wait for us while we wait for them: such a
     ring is opened by going at once.

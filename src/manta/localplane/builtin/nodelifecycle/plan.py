@@ -22,7 +22,7 @@ _KUBELET_CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 """Conditions that only a kubelet can know."""
 _FINAL = ("Succeeded", "Failed")
 _TAINTS = {"False": TAINT_NOT_READY, "Unknown": TAINT_UNREACHABLE}
-"""By the status of the condition Ready."""
+"""The taint, by the status of the condition Ready."""
 
 
 class Cause(ActionCause):

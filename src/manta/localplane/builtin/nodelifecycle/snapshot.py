@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from manta.localplane.builtin.views import Node, Pod
 
 GRACE = timedelta(seconds=50)
-"""As long as Kubernetes waits by default; a Lease is renewed every 10 s."""
+"""Kubernetes' default; a Lease is renewed every 10 s."""
 QUARANTINE = timedelta(seconds=40)
 """How long the Pods of a node that is not there are left alone: it may be about to register."""
 

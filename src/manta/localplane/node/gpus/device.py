@@ -14,7 +14,7 @@ from manta.api.well_known import (
 )
 
 INTEL: Final = {"i915": RESOURCE_INTEL_I915, "xe": RESOURCE_INTEL_XE}
-"""By driver of the kernel."""
+"""The resource, by driver of the kernel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def find_gpus(directory: Path, fake: int = 0) -> GpuSource:
 
 
 def permitted(gpus: Sequence[Gpu], env: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Those that CUDA_VISIBLE_DEVICES allows, as a batch system sets it. Pure."""
+    """The GPUs that CUDA_VISIBLE_DEVICES allows, as a batch system sets it. Pure."""
     listed = env.get("CUDA_VISIBLE_DEVICES")
     if listed is None:
         return tuple(gpus)

@@ -120,7 +120,7 @@ class MachineGpus:
         return device_nodes(self.given(uid, container), self.found)
 
     def health(self, uid: str) -> dict[str, tuple[GpuHealth, ...]]:
-        """Of the GPUs that the Pod holds, by container."""
+        """The health of the GPUs that the Pod holds, by container."""
         holding = self.pool.holdings.get(uid)
         return {
             container: tuple(self._health(id_) for id_ in ids)

@@ -37,7 +37,7 @@ class GpuSource(Protocol):
         """What was found at the start."""
 
     def errors(self) -> Mapping[str, str]:
-        """By id, why a GPU cannot be used; those that can are left out."""
+        """Why GPUs cannot be used, by id; usable ones are left out."""
 
     def read(self) -> Mapping[str, Reading]:
-        """By id, one for each of `gpus`. A GPU that fell off has a reading with its error."""
+        """One reading for each of `gpus`, by id. That of a failed GPU has its error."""

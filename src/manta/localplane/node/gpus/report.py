@@ -32,7 +32,7 @@ class GpuProcess:
     since: str
     """When the process started, RFC 3339; empty if it is not known."""
     uid: str
-    """Of the Pod that it belongs or belonged to; empty if it is of no Pod of this plane."""
+    """The UID of the Pod that it belongs or belonged to; empty if there is none on this plane."""
     living: bool
     """Whether that Pod still runs."""
 

@@ -155,7 +155,7 @@ def set_hostname(name: str) -> None:
 
 
 def end_with_parent() -> None:
-    """Between fork and exec: get SIGTERM when the parent process ends."""
+    """Get SIGTERM when the parent process ends. Called between fork and exec."""
     _libc.prctl(PR_SET_DEATH_SIGNAL, 15, 0, 0, 0)
 
 

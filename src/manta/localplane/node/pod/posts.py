@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _MIB: Final = 1024 * 1024
 MAX_FILE: Final = 2048 * _MIB
-"""Of one Pod; above it posts are refused, and the log says so."""
+"""Bytes of the file of one Pod. Beyond that, posts are refused, and the log says so."""
 LIMITS: Final = Limits(
     body_bytes=32 * _MIB,
     client_bytes=64 * _MIB,

@@ -91,9 +91,9 @@ class ContainerFacts:
     """Number of the current attempt, which is the number of restarts; -1 before the first start."""
     started: float = 0.0
     termination: Termination | None = None
-    """Of the current attempt."""
+    """How the current attempt ended."""
     last_termination: Termination | None = None
-    """Of the previous attempt."""
+    """How the previous attempt ended."""
     image: Progress = Progress()
     image_id: str = ""
     start: Progress = Progress()

@@ -48,7 +48,7 @@ class Launcher:
     def __init__(self, directory: Path, mode: Mode) -> None:
         self.mode = mode
         self.pid = 0
-        """Of the launcher process. In mode `user`, Pods are lost when it changes."""
+        """The pid of the launcher process. In mode `user`, Pods are lost when it changes."""
         self.lost = asyncio.Event()
         """Set if the launcher of mode `user` was killed, and with it the Pod network."""
         self._directory = directory

@@ -16,7 +16,7 @@ MAX_UDP = 512
 
 
 class MalformedQuery(ValueError):  # noqa: N818 - a state of the packet
-    """Not a DNS query that can be answered."""
+    """This is not a DNS query that can be answered."""
 
 
 @dataclass(frozen=True, slots=True)

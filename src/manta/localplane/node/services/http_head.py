@@ -10,7 +10,7 @@ _HOP = ("connection", "proxy-connection", "keep-alive", "te")
 
 
 class MalformedHead(ValueError):  # noqa: N818 - a state of the request
-    """Not the head of an HTTP/1 request."""
+    """This is not the head of an HTTP/1 request."""
 
 
 @dataclass(frozen=True, slots=True)

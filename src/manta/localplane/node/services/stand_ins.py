@@ -59,7 +59,7 @@ class StandIns:
         return {one.spec.cluster_ip for one in self._services()}
 
     def _free(self) -> str:
-        """From the end of the range, where the API server hardly ever gets."""
+        """A free address from the end of the range, which the API server hardly ever reaches."""
         used = self._taken() | set(self._addresses.values())
         first, last = int(self._network.network_address), int(self._network.broadcast_address)
         candidates = (str(IPv4Address(number)) for number in range(last - 1, first, -1))

@@ -136,7 +136,7 @@ class Capabilities(View, frozen=True, kw_only=True):
 
 
 class SecurityContext(View, frozen=True, kw_only=True):
-    """Of a container or of a Pod; fields of the container win."""
+    """The security context of a container or of a Pod; fields of the container have precedence."""
 
     privileged: bool = False
     allow_privilege_escalation: bool = True
@@ -170,7 +170,7 @@ class Container(View, frozen=True, kw_only=True):
     restart_policy: str = ""
     """`Always` on an init container makes it a sidecar."""
     target_container_name: str = ""
-    """Of an ephemeral container: the container whose processes it sees."""
+    """The container whose processes an ephemeral container sees."""
     stdin: bool = False
     tty: bool = False
     termination_message_path: str = "/dev/termination-log"

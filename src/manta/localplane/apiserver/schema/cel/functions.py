@@ -24,7 +24,7 @@ from manta.localplane.apiserver.schema.regex import BadPatternError, Pattern, co
 Function = Callable[..., Any]
 
 MAX_CHARACTERS = 4 * 1024 * 1024
-"""Of a string that a function returns; larger than any object."""
+"""The longest string that a function returns; longer than any object."""
 
 
 def _size(value: Any) -> int:
