@@ -166,7 +166,7 @@ def events_section(
     title: str = "Events",
     named: Callable[[Event], Child] | None = None,
 ) -> Section:
-    """The rows of these Events, newest first. `named`: what the column of the object shows."""
+    """A table of these Events, newest first. `named`: what the column of the object shows."""
     rows = {
         f"event-{one.metadata.uid}": _event(one, now, (named or involved)(one)) for one in events
     }
