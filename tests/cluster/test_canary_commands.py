@@ -7,14 +7,12 @@ import asyncio
 
 import pytest
 
-from manta.api.ray.service import RayService
 from manta.api.usage import UsageError
 from manta.cli.upgrade import _verb
 from manta.client.canary import steer
 from manta.client.upgrade_state import Stage, view_of
-from support.canary import canary, gpu_config
+from support.canary import canary, gpu_config, has_traffic
 from support.rayservice import (
-    Check,
     Scenario,
     a_scenario,
     condition,
@@ -28,21 +26,13 @@ from support.virtual import virtually
 NEXT = "rayproject/ray:2.61.0"
 
 
-def has_reached(percent: int) -> Check:
-    def check(service: RayService) -> bool:
-        side = service.status.pending_service_status
-        return side.traffic_routed_percent == percent and bool(side.last_traffic_migrated_time)
-
-    return check
-
-
 async def a_canary(scenario: Scenario) -> str:
     """A canary that waits at its first step; the name of the old cluster."""
     by_hand = canary(25, 50, automatic=False)
     await scenario.create(upgradeStrategy=by_hand, rayClusterConfig=gpu_config())
     old = (await scenario.until(is_ready)).status.active_service_status.ray_cluster_name
     await scenario.edit(rayClusterConfig=gpu_config(NEXT))
-    await scenario.until(has_reached(25))
+    await scenario.until(has_traffic(25))
     return old
 
 
@@ -53,9 +43,9 @@ async def test_promote_begins_one_step_and_with_all_every_further_one() -> None:
         await asyncio.sleep(20)
         text = await steer(scenario.client, scenario.key, "promote")
         assert text.endswith("gets 50 % of the traffic next")
-        await scenario.until(has_reached(50))
+        await scenario.until(has_traffic(50))
         await asyncio.sleep(60)
-        assert has_reached(50)(await scenario.service())
+        assert has_traffic(50)(await scenario.service())
         await steer(scenario.client, scenario.key, "promote", every_step=True)
         await scenario.until(serves_from(other_than=old))
 
@@ -104,7 +94,7 @@ async def test_an_aborted_upgrade_failed_until_resume_tries_it_again() -> None:
         assert await scenario.cluster_names() == {old}
         text = await steer(scenario.client, scenario.key, "resume")
         assert text.endswith("the spec that was rolled back is tried again")
-        await scenario.until(has_reached(25))
+        await scenario.until(has_traffic(25))
 
 
 @virtually

@@ -4,7 +4,6 @@ and an operator that is killed after every single write."""
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,18 +25,11 @@ from support.rayoperator import Operated, condition, operated, start_operator
 from support.rayservice import until_killed_or
 from support.rollout import BAD, NEXT, REDIS, a_cluster, image_of, rolling, workers
 from support.rollout_story import Story, recorded
+from support.story import compare
 from support.virtual import virtually
 
 PODS = Script(start=0.2, ready=2.0, stop=4.0)
 GOLDEN = Path(__file__).parents[1] / "golden" / "rollout"
-
-
-def compare(name: str, story: Story) -> None:
-    path, text = GOLDEN / f"{name}.txt", story.text()
-    if os.environ.get("MANTA_GOLDEN"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text(), f"{path} tells another story; `make golden` writes it again"
 
 
 def edit(*groups: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -75,7 +67,7 @@ async def test_golden_three_workers() -> None:
         await story.user("asks for another image", edit(workers(image=NEXT)))
         await op.until(is_complete(2), seconds=600)
         await asyncio.sleep(60)
-        compare("three-workers", story)
+        compare(GOLDEN, "three-workers", story)
 
 
 @virtually
@@ -89,7 +81,7 @@ async def test_golden_two_groups_and_the_head() -> None:
         await story.user("asks for another image", edit(*both, head=head, **spec))
         await op.until(is_complete(2), seconds=900)
         await asyncio.sleep(60)
-        compare("two-groups-and-the-head", story)
+        compare(GOLDEN, "two-groups-and-the-head", story)
 
 
 @virtually
@@ -105,7 +97,7 @@ async def test_golden_bad_image_rolled_back() -> None:
         await asyncio.sleep(30)
         await story.user("corrects the image", edit(workers(image=NEXT), upgradeStrategy=strategy))
         await op.until(is_complete(3), seconds=600)
-        compare("bad-image", story)
+        compare(GOLDEN, "bad-image", story)
 
 
 @virtually
@@ -120,7 +112,7 @@ async def test_golden_bad_image_of_the_head_rolled_back() -> None:
         await story.user("asks for another image, and one for the head that does not exist", asked)
         await op.until(lambda one: reason(one) == "RolledBack", seconds=900)
         await asyncio.sleep(30)
-        compare("bad-image-of-the-head", story)
+        compare(GOLDEN, "bad-image-of-the-head", story)
 
 
 @virtually
@@ -134,7 +126,7 @@ async def test_golden_head_without_fault_tolerance() -> None:
         consent = {names.ANNOTATION_ROLLING_UPDATE_HEAD: "allow"}
         await story.user("lets the head go", {"metadata": {"annotations": consent}})
         await op.until(is_complete(2), seconds=600)
-        compare("head-without-fault-tolerance", story)
+        compare(GOLDEN, "head-without-fault-tolerance", story)
 
 
 @virtually
@@ -150,7 +142,7 @@ async def test_golden_pause_and_undo_on_the_way() -> None:
         await story.user("goes back to the first image, and resumes", back)
         await op.until(is_complete(3), seconds=600)
         await asyncio.sleep(60)
-        compare("pause-and-undo", story)
+        compare(GOLDEN, "pause-and-undo", story)
 
 
 def _message(cluster: Any) -> str:
@@ -184,7 +176,7 @@ async def test_golden_operator_killed_after_every_write() -> None:
         pods = await op.pods()
         assert [image_of(pod) for pod in pods] == [NEXT] * 3
         assert len(await cluster.all(CONTROLLER_REVISIONS)) == 2
-        compare("operator-killed-after-every-write", story)
+        compare(GOLDEN, "operator-killed-after-every-write", story)
 
 
 async def _check(cluster: FakeCluster) -> None:

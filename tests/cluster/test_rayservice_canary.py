@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from manta.api.gateway import HTTPRoute
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
-from manta.api.resources import HTTP_ROUTES, PODS
+from manta.api.resources import PODS
 from manta.kube.client import Client
-from support.canary import canary, gpu_config, gpus_watched, no_image
+from support.canary import canary, gpu_config, gpus_watched, has_traffic, no_image
 from support.faults import touches
 from support.raycluster import NAMESPACE
 from support.rayservice import (
     GATEWAY_CRDS,
-    Check,
     Scenario,
     a_scenario,
     accept_routes,
@@ -40,16 +38,6 @@ async def a_first_cluster(scenario: Scenario, *weights: int, **options: Any) -> 
     )
     service = await scenario.until(is_ready)
     return service.status.active_service_status.ray_cluster_name
-
-
-def has_traffic(percent: int) -> Check:
-    """The pending cluster has reached this step."""
-
-    def check(service: RayService) -> bool:
-        side = service.status.pending_service_status
-        return side.traffic_routed_percent == percent and bool(side.last_traffic_migrated_time)
-
-    return check
 
 
 def has_no_pending(service: RayService) -> bool:
@@ -325,18 +313,18 @@ async def test_behind_a_gateway_the_route_has_the_exact_weights() -> None:
     ):
         old = await a_first_cluster(scenario, 10, 50, gatewayClassName="manta")
         await asyncio.sleep(5)
-        assert await weights(scenario) == {old: 100}
+        assert await scenario.weights() == {old: 100}
         await scenario.edit(rayClusterConfig=gpu_config(NEXT))
         service = await scenario.until(has_traffic(10))
         new = service.status.pending_service_status.ray_cluster_name
         await asyncio.sleep(1)
-        assert await weights(scenario) == {old: 90, new: 10}
+        assert await scenario.weights() == {old: 90, new: 10}
         await scenario.until(has_traffic(50))
         await asyncio.sleep(1)
-        assert await weights(scenario) == {old: 50, new: 50}
+        assert await scenario.weights() == {old: 50, new: 50}
         await scenario.until(serves_from(other_than=old), 600)
         await asyncio.sleep(5)
-        assert await weights(scenario) == {new: 100}
+        assert await scenario.weights() == {new: 100}
 
 
 @virtually
@@ -351,16 +339,10 @@ async def test_behind_a_gateway_an_abort_moves_the_weights_back_at_once() -> Non
         service = await scenario.until(has_traffic(25))
         await abort(scenario, service)
         await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
-        assert (await weights(scenario))[old] == 100
+        assert (await scenario.weights())[old] == 100
         await scenario.until(has_no_pending)
         await asyncio.sleep(5)
-        assert await weights(scenario) == {old: 100}
-
-
-async def weights(scenario: Scenario) -> dict[str, int]:
-    route = await scenario.client.get(HTTP_ROUTES, Key(NAMESPACE, "demo-httproute"), into=HTTPRoute)
-    refs = route.spec.rules[0].backend_refs
-    return {ref.name.removesuffix("-serve-svc"): ref.weight for ref in refs}
+        assert await scenario.weights() == {old: 100}
 
 
 @virtually

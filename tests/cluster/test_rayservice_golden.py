@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,12 @@ from support.rayservice import (
     until_killed_or,
 )
 from support.rayservice_objects import cluster_config, incremental, scaled_config
-from support.rayservice_story import Story, recorded
+from support.rayservice_story import recorded
+from support.story import compare
 from support.virtual import faulty, running, virtually
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "rayservice"
 NEXT = "rayproject/ray:2.61.0"
-
-
-def compare(name: str, story: Story) -> None:
-    path, text = GOLDEN / f"{name}.txt", story.text()
-    if os.environ.get("MANTA_GOLDEN"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert text == path.read_text(), f"{path} tells another story; `make golden` writes it again"
 
 
 async def active(scenario: Scenario, check: Any = is_ready, seconds: float = 600) -> str:
@@ -57,7 +49,7 @@ async def test_golden_upgrade() -> None:
         await story.user("asks for another image", rayClusterConfig=cluster_config(NEXT))
         await active(scenario, serves_from(other_than=old))
         await asyncio.sleep(70)
-        compare("upgrade", story)
+        compare(GOLDEN, "upgrade", story)
 
 
 @virtually
@@ -77,7 +69,7 @@ async def test_golden_application_fails_then_back_to_the_first_spec() -> None:
         await asyncio.sleep(20)
         await story.user("goes back to the first image", rayClusterConfig=cluster_config())
         await asyncio.sleep(20)
-        compare("rollback", story)
+        compare(GOLDEN, "rollback", story)
 
 
 @virtually
@@ -94,7 +86,7 @@ async def test_golden_incremental() -> None:
         await story.user("asks for another image", rayClusterConfig=scaled_config(NEXT))
         await active(scenario, serves_from(other_than=old))
         await asyncio.sleep(70)
-        compare("incremental", story)
+        compare(GOLDEN, "incremental", story)
 
 
 @virtually
@@ -117,7 +109,7 @@ async def test_golden_incremental_rollback() -> None:
             lambda one: condition(one, "UpgradeInProgress") == ("False", "NoPendingCluster")
         )
         await asyncio.sleep(70)
-        compare("incremental-rollback", story)
+        compare(GOLDEN, "incremental-rollback", story)
 
 
 @virtually
@@ -129,7 +121,7 @@ async def test_golden_canary() -> None:
         await story.user("asks for another image", rayClusterConfig=gpu_config(NEXT))
         await active(scenario, serves_from(other_than=old))
         await asyncio.sleep(70)
-        compare("canary", story)
+        compare(GOLDEN, "canary", story)
 
 
 @virtually
@@ -145,7 +137,7 @@ async def test_golden_canary_aborted() -> None:
         await story.annotates("aborts the canary", **{"manta.ray.io/canary-abort": new})
         await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
         await asyncio.sleep(90)
-        compare("canary-aborted", story)
+        compare(GOLDEN, "canary-aborted", story)
 
 
 @virtually
@@ -171,7 +163,7 @@ async def test_golden_canary_with_errors() -> None:
         traffic.error_share[NEXT] = 0.05
         await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
         await asyncio.sleep(90)
-        compare("canary-errors", story)
+        compare(GOLDEN, "canary-errors", story)
 
 
 @virtually
@@ -183,7 +175,7 @@ async def test_golden_canary_that_never_starts() -> None:
         await active(scenario)
         await story.user("asks for an image that nobody has", rayClusterConfig=gpu_config(NEXT))
         await asyncio.sleep(180)
-        compare("canary-without-progress", story)
+        compare(GOLDEN, "canary-without-progress", story)
 
 
 @virtually
@@ -202,7 +194,7 @@ async def test_golden_suspend_in_the_middle() -> None:
         await scenario.client.delete(RAY_SERVICES, scenario.key)
         await scenario.until_gone()
         await asyncio.sleep(1)
-        compare("suspend", story)
+        compare(GOLDEN, "suspend", story)
 
 
 @virtually
@@ -216,7 +208,7 @@ async def test_golden_head_lost() -> None:
         scenario.ray.restart_head(NAMESPACE, f"{cluster}-head-svc")
         await scenario.client.delete(PODS, Key(NAMESPACE, head["metadata"]["name"]))
         await asyncio.sleep(60)
-        compare("head-lost", story)
+        compare(GOLDEN, "head-lost", story)
 
 
 @pytest.mark.timeout(600)
@@ -238,7 +230,7 @@ async def test_golden_operator_killed_after_every_write() -> None:
                 story.happens(f"the operator is killed after it wrote one of {written}")
         assert serves_from(other_than=old)(await scenario.service())
         assert len(await scenario.cluster_names()) == 1
-        compare("operator-killed-after-every-write", story)
+        compare(GOLDEN, "operator-killed-after-every-write", story)
 
 
 def _kind_written(one: Exchange) -> str:
@@ -274,7 +266,7 @@ def _was_killed_at_the_switch(writes: int) -> bool:
                 await active(scenario, serves_from(other_than=old))
                 await asyncio.sleep(70)
             if last[0].endswith("-serve-svc"):
-                compare("operator-killed", story)
+                compare(GOLDEN, "operator-killed", story)
 
     scenario()
     return last[0].endswith("-serve-svc")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from manta.api.gateway import HTTPRoute
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
@@ -46,12 +45,6 @@ async def a_first_cluster(scenario: Scenario) -> str:
     await scenario.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
     service = await scenario.until(is_ready)
     return service.status.active_service_status.ray_cluster_name
-
-
-async def weights(scenario: Scenario) -> dict[str, int]:
-    route = await scenario.client.get(HTTP_ROUTES, Key(NAMESPACE, "demo-httproute"), into=HTTPRoute)
-    refs = route.spec.rules[0].backend_refs
-    return {ref.name.removesuffix("-serve-svc"): ref.weight for ref in refs}
 
 
 async def follow(scenario: Scenario, moments: list[tuple[int, int, int, int]]) -> None:
@@ -95,7 +88,7 @@ async def test_capacity_and_traffic_walk_over_in_the_documented_steps() -> None:
         assert [one.get("target_capacity") for one in scenario.head(old).puts] == [100, 50, 0]
         assert [one.get("target_capacity") for one in scenario.head(new).puts][-2:] == [50, 100]
         await asyncio.sleep(5)
-        assert await weights(scenario) == {new: 100}
+        assert await scenario.weights() == {new: 100}
         await asyncio.sleep(90)
         assert await scenario.cluster_names() == {new}
 
@@ -126,7 +119,7 @@ async def test_an_upgrade_that_is_taken_back_half_way_rolls_back() -> None:
         assert service.status.active_service_status.ray_cluster_name == old
         await asyncio.sleep(100)
         assert await scenario.cluster_names() == {old}
-        assert await weights(scenario) == {old: 100}
+        assert await scenario.weights() == {old: 100}
         assert scenario.head(old).puts[-1]["target_capacity"] == 100
 
 
@@ -173,7 +166,7 @@ async def test_a_rollback_does_not_wait_for_a_pending_cluster_that_is_dead() -> 
         await scenario.client.delete(PODS, Key(NAMESPACE, head["metadata"]["name"]))
         await scenario.edit(rayClusterConfig=scaled_config())
         await scenario.until(has_no_pending, 600)
-        assert await weights(scenario) == {old: 100}
+        assert await scenario.weights() == {old: 100}
 
 
 @virtually
@@ -200,7 +193,7 @@ async def test_a_pending_cluster_that_does_not_run_gets_no_traffic() -> None:
         await scenario.edit(rayClusterConfig=scaled_config(NEXT))
         await scenario.until(lambda one: one.status.pending_service_status.target_capacity == 50)
         await asyncio.sleep(120)
-        assert set((await weights(scenario)).values()) == {100, 0}
+        assert set((await scenario.weights()).values()) == {100, 0}
         service = await scenario.service()
         reported = message(service, "UpgradeInProgress")
         assert f"{old}: 100 % of the traffic, 100 % of the capacity" in reported
@@ -306,7 +299,7 @@ async def test_the_active_cluster_is_lost_in_mid_walk() -> None:
         service = await scenario.until(serves_from(other_than=old), 60)
         assert service.status.active_service_status.ray_cluster_name == pending
         await asyncio.sleep(5)
-        assert await weights(scenario) == {pending: 100}
+        assert await scenario.weights() == {pending: 100}
 
 
 @virtually

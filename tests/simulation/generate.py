@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from simulation.actions import DRIFT, merged
+from simulation.actions import DRIFT
 from simulation.plots import plotted
 from simulation.specs import an_annotation, an_edit, an_object
 from simulation.story import Step, Story, settings_from
 from simulation.validity import problems
+from support.merge_patch import merged
 from support.raycluster import NAMESPACE, container
 
 Object = dict[str, Any]

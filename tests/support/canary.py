@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.ray.service import RayService
 from manta.api.resources import PODS, SERVICES
 from manta.ray.models import Unreachable
 from manta.ray.transport import Reply
 from support.raycluster import container, group, template
-from support.rayservice import Scenario
+from support.rayservice import Check, Scenario
 from support.rayservice_objects import cluster_config
 from support.virtual import running
 
@@ -24,6 +25,16 @@ GPU = "nvidia.com/gpu"
 def canary(*weights: int, pause: int = 10, **options: Any) -> dict[str, Any]:
     steps = [{"weight": weight, "pauseSeconds": pause} for weight in weights or (25, 50)]
     return {"type": "Canary", "canaryUpgradeOptions": {"steps": steps, **options}}
+
+
+def has_traffic(percent: int) -> Check:
+    """The pending cluster has reached this step."""
+
+    def check(service: RayService) -> bool:
+        side = service.status.pending_service_status
+        return side.traffic_routed_percent == percent and bool(side.last_traffic_migrated_time)
+
+    return check
 
 
 def gpu_config(image: str = "rayproject/ray:2.60.0", workers: int = 4) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from manta.reconcile.outcome import Failure, Outcome, Result
 from manta.reconcile.plan import Plan
 from manta.rules.settings import Settings
 from manta.rules.validation.cluster import cluster_violations
+from support.merge_patch import merged
 
 EPOCH = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 UID = "c1"
@@ -277,19 +278,6 @@ class Scenario:
         return all("status" in one for one in self.of("Pod")) and not any(
             one["metadata"].get("deletionTimestamp") for one in self.of("Pod")
         )
-
-
-def merged(old: Any, patch: Any) -> Any:
-    """RFC 7386, as the API server applies it."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(old) if isinstance(old, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
 
 
 def set_running(

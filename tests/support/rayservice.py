@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from manta.api.core import Service
+from manta.api.gateway import HTTPRoute
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.ray.service import RayService
@@ -114,6 +115,13 @@ class Scenario:
 
     async def pods(self, labels: str = "") -> list[dict[str, Any]]:
         return (await self.client.list(PODS, NAMESPACE, labels=labels)).items
+
+    async def weights(self) -> dict[str, int]:
+        """The weight of each cluster in the HTTPRoute."""
+        key = Key(NAMESPACE, f"{self.name}-httproute")
+        route = await self.client.get(HTTP_ROUTES, key, into=HTTPRoute)
+        refs = route.spec.rules[0].backend_refs
+        return {ref.name.removesuffix("-serve-svc"): ref.weight for ref in refs}
 
     async def selected(self, service: str = "") -> str:
         """The cluster that a Service selects; empty when there is no such Service."""

@@ -1,12 +1,10 @@
 """Tells what happens to a RayService as a story: who did what, and when, in virtual time.
 
-The lines are ordered by the server's own revisions, so that the same run always reads the same.
 Clusters are called by the order of their making: `demo-A`, `demo-B`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,23 +14,19 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_SERVICES
 from manta.api.resources import HTTP_ROUTES, PODS, SERVICES, Resource
 from support.raycluster import NAMESPACE
 from support.rayservice import Scenario
+from support.story import BaseStory, Object, Tell, is_ready, summary
 from support.virtual import running
 
-Object = dict[str, Any]
 LETTERS = "ABCDEFGHIJ"
 SERVING = "manta.ray.io/serving"
 
 
 @dataclass
-class Story:
+class Story(BaseStory):
     scenario: Scenario
     with_route: bool = False
-    _lines: list[tuple[int, float, str, str]] = field(default_factory=list)
-    _before: dict[tuple[str, str], Object] = field(default_factory=dict)
-    _clusters: dict[str, str] = field(default_factory=dict)
     _deleted: set[str] = field(default_factory=set)
     _given: dict[str, str] = field(default_factory=dict)
-    _start: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     async def user(self, text: str, **edit: Any) -> None:
         """The user patches the RayService; the line has the revision of that write."""
@@ -45,44 +39,16 @@ class Story:
         written = await self.scenario.client.patch(RAY_SERVICES, self.scenario.key, body, into=dict)
         self._add(written, "user", text)
 
-    def happens(self, text: str) -> None:
-        """Something that no object shows; the line comes after all others so far."""
-        last = max((line[0] for line in self._lines), default=0)
-        self._lines.append((last, self._now(), "fault", text))
-
     async def run(self, since: str) -> None:
-        watched = [RAY_SERVICES, RAY_CLUSTERS, SERVICES, PODS]
-        watched += [HTTP_ROUTES] if self.with_route else []
-        async with asyncio.TaskGroup() as group:
-            for resource in watched:
-                group.create_task(self._watch(resource, since))
-
-    async def _watch(self, resource: Resource, version: str) -> None:
-        tell = {
+        tell: dict[Resource, Tell] = {
             RAY_SERVICES: self._service,
             RAY_CLUSTERS: self._cluster,
             SERVICES: self._kube_service,
             PODS: self._pod,
-            HTTP_ROUTES: self._route,
-        }[resource]
-        while True:
-            async for event in self.scenario.client.watch(
-                resource, NAMESPACE, resource_version=version
-            ):
-                version = event.resource_version or version
-                if event.type in ("ADDED", "MODIFIED", "DELETED"):
-                    key = (resource.kind, event.object["metadata"]["name"])
-                    old = self._before.get(key, {})
-                    tell(event.type, old, event.object)
-                    self._before[key] = event.object
-
-    def text(self) -> str:
-        lines = sorted(self._lines, key=lambda line: line[0])
-        text = [f"{_clock(at)}  {who:<9} {what}" for _, at, who, what in lines]
-        story = "\n".join(text) + "\n"
-        for name, alias in self._clusters.items():
-            story = story.replace(name, alias)
-        return story
+        }
+        if self.with_route:
+            tell[HTTP_ROUTES] = self._route
+        await self._watch_all(self.scenario.client, tell, since)
 
     # ── what each kind has to tell ───────────────────────────────────────────────────────
 
@@ -99,7 +65,7 @@ class Story:
         was = {one["type"]: one for one in before.get("conditions") or ()}
         now = {one["type"]: one for one in after.get("conditions") or ()}
         for name, one in now.items():
-            if _essence(was.get(name)) != _essence(one):
+            if summary(was.get(name)) != summary(one):
                 text = f"{name}={one['status']} {one['reason']}: {one['message']}"
                 self._add(new, "status", text)
         for name in sorted(was.keys() - now.keys()):
@@ -123,8 +89,8 @@ class Story:
     def _cluster(self, type_: str, old: Object, new: Object) -> None:
         meta, was = new["metadata"], (old.get("metadata") or {})
         name = meta["name"]
-        if name not in self._clusters:
-            self._clusters[name] = f"{self.scenario.name}-{LETTERS[len(self._clusters)]}"
+        if name not in self._names:
+            self._names[name] = f"{self.scenario.name}-{LETTERS[len(self._names)]}"
         if type_ == "ADDED":
             head = new["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
             self._add(new, "operator", f"creates RayCluster {name} with {head['image']}")
@@ -171,7 +137,7 @@ class Story:
             if cluster not in self._deleted:  # else it goes with its cluster, in any order
                 self._add(new, "kubelet", f"the head of {cluster} is gone")
             return
-        if _is_ready(new) and not _is_ready(old):
+        if is_ready(new) and not is_ready(old):
             self._add(new, "kubelet", f"the head of {cluster} is ready")
         serves = labels.get("ray.io/serve")
         if old and (old["metadata"].get("labels") or {}).get("ray.io/serve") != serves:
@@ -188,35 +154,12 @@ class Story:
         shares = ", ".join(f"{one['weight']} % to {one['name']}" for one in refs)
         self._add(new, "operator", f"routes {shares}")
 
-    def _add(self, one: Object, who: str, what: str) -> None:
-        revision = int(one["metadata"]["resourceVersion"])
-        line = (revision, self._now(), who, what)
-        if line not in self._lines:
-            self._lines.append(line)
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time() - self._start
-
 
 def _sizes(old: Object, new: Object) -> str:
     """How a canary changes the workers of a cluster."""
     pairs = zip(old["spec"]["workerGroupSpecs"], new["spec"]["workerGroupSpecs"], strict=True)
     counts = [f"{after['replicas']} {after['groupName']}" for _, after in pairs]
     return f"asks RayCluster {new['metadata']['name']} for {', '.join(counts)} workers"
-
-
-def _essence(condition: Object | None) -> tuple[str, ...]:
-    return tuple((condition or {}).get(key, "") for key in ("status", "reason", "message"))
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(seconds, 60)
-    return f"{int(minutes):02}:{rest:04.1f}"
 
 
 @asynccontextmanager

@@ -1,36 +1,29 @@
 """Tells a rolling update as a story: who did what, and when, in virtual time.
 
-The lines are ordered by the server's own revisions. Pods are called by their group and the order of their
+Pods are called by their group and the order of their
 making: `workers-1`, `head-2`; revisions by their number.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from manta.api.meta import Key
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import CONTROLLER_REVISIONS, PODS, Resource
+from manta.api.resources import CONTROLLER_REVISIONS, PODS
 from manta.kube.client import Client
 from support.raycluster import NAMESPACE
+from support.story import BaseStory, Object, is_ready, summary
 from support.virtual import running
-
-Object = dict[str, Any]
 
 
 @dataclass
-class Story:
+class Story(BaseStory):
     client: Client
-    _lines: list[tuple[int, float, str, str]] = field(default_factory=list)
-    _before: dict[tuple[str, str], Object] = field(default_factory=dict)
-    _names: dict[str, str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
-    _start: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     async def user(self, text: str, body: Object, name: str = "demo") -> None:
         """The user patches the RayCluster; the line has the revision of that write."""
@@ -38,34 +31,9 @@ class Story:
         written = await self.client.patch(RAY_CLUSTERS, key, body, into=dict)
         self._add(written, "user", text)
 
-    def happens(self, text: str) -> None:
-        """Something that no object shows; the line comes after all others so far."""
-        last = max((line[0] for line in self._lines), default=0)
-        self._lines.append((last, self._now(), "fault", text))
-
     async def run(self, since: str) -> None:
-        async with asyncio.TaskGroup() as group:
-            for resource in (RAY_CLUSTERS, PODS, CONTROLLER_REVISIONS):
-                group.create_task(self._watch(resource, since))
-
-    async def _watch(self, resource: Resource, version: str) -> None:
         tell = {RAY_CLUSTERS: self._cluster, PODS: self._pod, CONTROLLER_REVISIONS: self._revision}
-        while True:
-            changes = self.client.watch(resource, NAMESPACE, resource_version=version)
-            async for event in changes:
-                version = event.resource_version or version
-                if event.type in ("ADDED", "MODIFIED", "DELETED"):
-                    key = (resource.kind, event.object["metadata"]["name"])
-                    tell[resource](event.type, self._before.get(key, {}), event.object)
-                    self._before[key] = event.object
-
-    def text(self) -> str:
-        lines = sorted(self._lines, key=lambda line: line[0])
-        text = [f"{_clock(at)}  {who:<9} {what}" for _, at, who, what in lines]
-        story = "\n".join(text) + "\n"
-        for name, alias in sorted(self._names.items(), key=lambda item: -len(item[0])):
-            story = story.replace(name, alias)
-        return story
+        await self._watch_all(self.client, tell, since)
 
     # ── what each kind has to tell ───────────────────────────────────────────────────────
 
@@ -74,7 +42,7 @@ class Story:
             self._add(new, "user", f"creates RayCluster {new['metadata']['name']}")
             return
         before, after = _rolling(old), _rolling(new)
-        if after and _essence(before) != _essence(after):
+        if after and summary(before) != summary(after):
             self._add(new, "status", f"{after['reason']}: {after['message']}")
 
     def _pod(self, type_: str, old: Object, new: Object) -> None:
@@ -87,7 +55,7 @@ class Story:
             self._add(new, "kubelet", f"{name} is gone")
         elif meta.get("deletionTimestamp") and not old["metadata"].get("deletionTimestamp"):
             self._add(new, "operator", f"deletes {name}")
-        elif _is_ready(new) and not _is_ready(old):
+        elif is_ready(new) and not is_ready(old):
             self._add(new, "kubelet", f"{name} is ready")
 
     def _revision(self, type_: str, old: Object, new: Object) -> None:
@@ -112,30 +80,10 @@ class Story:
             self._names[meta["name"]] = f"{group}-{self._counts[group]}"
         return str(meta["name"])
 
-    def _add(self, one: Object, who: str, what: str) -> None:
-        self._lines.append((int(one["metadata"]["resourceVersion"]), self._now(), who, what))
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time() - self._start
-
 
 def _rolling(cluster: Object) -> Object:
     conditions = (cluster.get("status") or {}).get("conditions") or ()
     return next((one for one in conditions if one["type"] == "RollingUpdate"), {})
-
-
-def _essence(condition: Object) -> tuple[str, ...]:
-    return tuple(condition.get(key, "") for key in ("status", "reason", "message"))
-
-
-def _is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(seconds, 60)
-    return f"{int(minutes):02}:{rest:04.1f}"
 
 
 @asynccontextmanager

@@ -80,7 +80,7 @@ class ObjectWatch:
         """By plural: one for each selection."""
         self._refused: dict[str, str] = {}
         self._elsewhere: dict[str, str] = {}
-        """Of a Ray kind that is seen in some of the namespaces: why it is not in the others."""
+        """Why a Ray kind that is shown for some of the namespaces is not shown for the others."""
         self._items: dict[tuple[str, Key], Item] = {}
         self._samples = samples or Samples()
         self._tasks: list[asyncio.Task[None]] = []

@@ -11,12 +11,12 @@ from manta.console.snapshot import Item, Sample
 MAX_SAMPLES: Final = 720
 MIN_SAMPLES: Final = 40
 ALL_SAMPLES: Final = 40_000
-"""Of all objects: with their times and numbers they take 0.2 KiB each."""
+"""Samples of all objects together; each takes 0.2 KiB."""
 MAX_OBJECTS: Final = 10_000
 
 
 def most_samples(objects: int) -> int:
-    """Of each of so many objects: the plots of a large fleet are shorter."""
+    """The samples of each object, for so many objects: the plots of a large fleet are shorter."""
     return max(MIN_SAMPLES, min(MAX_SAMPLES, ALL_SAMPLES // max(objects, 1)))
 
 

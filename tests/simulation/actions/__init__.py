@@ -7,9 +7,9 @@ because a step may have lost its object when a story is shortened.
 
 from simulation.actions import network, nodes, operator, policy, ray, user
 from simulation.actions.end import calm, suspend_schedules
-from simulation.actions.table import ACTIONS, DRIFT, merged
+from simulation.actions.table import ACTIONS, DRIFT
 
 AREAS = (user, operator, network, nodes, ray, policy)
 """Importing them fills the table."""
 
-__all__ = ["ACTIONS", "AREAS", "DRIFT", "calm", "merged", "suspend_schedules"]
+__all__ = ["ACTIONS", "AREAS", "DRIFT", "calm", "suspend_schedules"]

@@ -132,16 +132,3 @@ def storage_name(resource: Resource) -> str:
 def is_ours(found: Object) -> bool:
     owners = found["metadata"].get("ownerReferences") or ()
     return any(one["kind"].startswith("Ray") for one in owners)
-
-
-def merged(old: Any, patch: Any) -> Any:
-    """A JSON merge patch (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(old) if isinstance(old, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result

@@ -17,10 +17,10 @@ from simulation.actions.table import (
     Object,
     action,
     is_ours,
-    merged,
     quietly,
     storage_name,
 )
+from support.merge_patch import merged
 
 if TYPE_CHECKING:
     from simulation.world import World

@@ -16,8 +16,9 @@ from manta.controllers.raycluster.planners.head_pdb import plan_head_pdb
 from manta.kube.errors import ApiError
 from manta.reconcile.actions import Action, Create
 from manta.reconcile.causes import ActionCause
+from support.merge_patch import merged
 from support.raycluster import ray_cluster
-from support.raycluster_scenario import Scenario, decode, merged
+from support.raycluster_scenario import Scenario, decode
 
 REPLICA_FAILURE = ClusterConditionType.REPLICA_FAILURE
 
