@@ -47,6 +47,7 @@ from manta.install.permissions import (
     PERMISSIONS,
     PROXY,
     WAS,
+    default_features,
     rules,
 )
 from manta.kube.client import Client
@@ -61,7 +62,7 @@ from manta.runtime.gate import WriteGate
 from support.certmanager import CertManager, cert_manager_crds
 from support.fake_ray import FakeRay
 from support.fakenodes import FakeCluster, fake_cluster
-from support.permissions import RecordingTransport, Used, default_features
+from support.permissions import RecordingTransport, Used
 from support.raycluster import NAMESPACE, group, ray_cluster
 from support.raycrds import ray_crds
 from support.raycronjob import ray_cron_job

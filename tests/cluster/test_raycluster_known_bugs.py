@@ -19,7 +19,7 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS, LEASES, POD_DISRUPTION_BUDGETS, PODS
 from manta.controllers.raycluster import controller as raycluster
 from manta.controllers.rayjob import controller as rayjob
-from manta.install.permissions import rules
+from manta.install.permissions import default_features, rules
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, Invalid
 from manta.localplane.inprocess import InProcessTransport
@@ -31,7 +31,6 @@ from manta.runtime.manager import Manager
 from support.fake_ray import FakeRay
 from support.fakenodes import FakeCluster, fake_cluster
 from support.faults import FaultTransport, status, touches
-from support.permissions import default_features
 from support.raycluster import NAMESPACE, group, ray_cluster, template
 from support.raycrds import ray_crds
 from support.rayjob import ray_job

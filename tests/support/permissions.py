@@ -8,10 +8,8 @@ from contextlib import asynccontextmanager
 
 from manta.kube.errors import Unreachable
 from manta.kube.transport import Request, Response, StreamResponse, Transport
-from manta.operator.feature_gates import enabled_gates
 from manta.ray.models import Target
 from manta.ray.transport import Reply
-from manta.rules.settings import FeatureGates
 from support.fake_ray import FakeRay
 
 Used = tuple[str, str, str]
@@ -26,11 +24,6 @@ _PROXY = re.compile(
     r"(?:http:)?(?P<name>[^/:]+):[^/]+/proxy(?P<path>/.*)"
 )
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
-
-
-def default_features() -> frozenset[str]:
-    """The gates that are on by default."""
-    return frozenset(enabled_gates(FeatureGates()))
 
 
 def permission_of(request: Request) -> Used | None:

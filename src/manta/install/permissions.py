@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from manta.operator.feature_gates import enabled_gates
+from manta.rules.settings import FeatureGates
+
 
 @dataclass(frozen=True, slots=True)
 class Permission:
@@ -109,6 +112,11 @@ LEASE_PERMISSIONS: tuple[Permission, ...] = (
     _may("coordination.k8s.io", "leases", "create", "get", "update"),
 )
 """For the Lease of the leader election, in the operator's namespace only."""
+
+
+def default_features() -> frozenset[str]:
+    """The gates that are on by default."""
+    return frozenset(enabled_gates(FeatureGates()))
 
 
 def rules(features: Iterable[str]) -> list[dict[str, Any]]:
