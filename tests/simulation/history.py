@@ -146,6 +146,11 @@ class ClusterHistory:
             bool(replica) and at - self._troubled.get((uid, replica), -1e9) <= self.window
         )
 
+    def was_to_suspend(self, uid: str) -> bool:
+        """Whether the spec of this cluster ever asked for a suspension."""
+        cluster = self.clusters.get(uid)
+        return cluster is not None and any(one.spec.suspend for one in cluster.versions)
+
     def _may_shrink(self, versions: list[_Version], pod: Object, at: float) -> bool:
         uid, group, replica = _place(pod)
         fewest: int | None = None

@@ -49,8 +49,22 @@ class PodDeletions(Oracle):
         if before is None or before["metadata"].get("deletionTimestamp"):
             return
         goes = written.type == "DELETED" or written.metadata.get("deletionTimestamp")
-        if goes and not self.history.may_delete(before, written.at):
+        if not goes or self._is_suspending(before):
+            return
+        if not self.history.may_delete(before, written.at):
             yield f"{written.by} deleted Pod {written.name}, and no rule allows it"
+
+    def _is_suspending(self, pod: Object) -> bool:
+        """As in KubeRay, a suspension that has begun ends, also if the user withdraws it before all Pods are gone."""
+        owner = controller_of(pod)
+        if owner is None or not self.history.was_to_suspend(owner["uid"]):
+            return False
+        key = f"{pod['metadata']['namespace']}/{owner['name']}"
+        cluster = self.world.live["rayclusters.ray.io"].get(key) or {}
+        conditions = (cluster.get("status") or {}).get("conditions") or ()
+        return any(
+            one["type"] == "RayClusterSuspending" and one["status"] == "True" for one in conditions
+        )
 
 
 class NoExtraPods(Oracle):
