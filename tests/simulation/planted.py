@@ -205,10 +205,12 @@ BUGS: tuple[Bug, ...] = (
         "a cluster that waits does not say why",
         (
             "controllers/raycluster/blocked.py",
-            "    rejected = _rejected_action(outcome.failure)\n"
-            "    if rejected is not None:\n"
-            "        return same_failure(known, _condition(rejected))\n"
-            "    problem = _obstacle(snapshot) or _blocked_pods(snapshot)",
+            (
+                "    rejected = _rejected_action(outcome.failure)\n"
+                "    if rejected is not None:\n"
+                "        return same_failure(known, _condition(rejected))\n"
+                "    problem = _obstacle(snapshot) or _blocked_pods(snapshot)"
+            ),
             "    problem = None",
         ),
         "visible-reason",
