@@ -35,6 +35,9 @@ IGNORED = (
 """Not compared as objects: they are counted, or say the same in another way."""
 
 
+AWAITS_USER = ("AwaitsConsent", "NeedsRecreate")
+"""Reasons of a rolling update that only the user can end. A cluster that is made from the last spec has nothing to
+replace."""
 _ADDRESSES = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 _OF_TYPE = ("type", "publishNotReadyAddresses", "externalTrafficPolicy", "sessionAffinity")
 
@@ -232,7 +235,7 @@ def _conditions(status: Object) -> list[str]:
     found = [
         each["type"]
         for each in status.get("conditions") or ()
-        if each["status"] == "True" and each["reason"] != "AwaitsConsent"  # of the user
+        if each["status"] == "True" and each["reason"] not in AWAITS_USER
     ]
     return sorted(one for one in found if one != "ReconcileError")
 
