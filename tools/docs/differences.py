@@ -163,6 +163,14 @@ CLUSTER = (
         "test_c26_all_hosts_of_all_replicas_count",
     ),
     Row(
+        "surplus-ready",
+        "an autoscaled cluster with more workers than `replicas`",
+        "not ready before the autoscaler has removed them",
+        "ready once all its Pods are ready",
+        "it has all that was wanted, and busy workers are not removed",
+        "test_an_autoscaled_cluster_with_more_workers_than_replicas_is_ready",
+    ),
+    Row(
         "refused-extras",
         "the API server rejects the Ingress, Route or serve Service",
         "the cluster is not ready",

@@ -17,11 +17,9 @@ from manta.api.ray.cluster import ClusterConditionType
 from manta.api.times import parse_time
 from manta.api.well_known import TAINT_OUT_OF_SERVICE
 from manta.controllers.raycluster.facts import (
-    all_ready,
     expiring_certificates,
     is_stuck,
     lost_because,
-    may_choose_pods,
     missing_account,
     missing_certificates,
     outdated_certificates,
@@ -32,7 +30,6 @@ from manta.kube.errors import Conflict, Unreachable
 from manta.reconcile.actions import Call
 from manta.reconcile.outcome import Failure, Outcome
 from manta.rules.pod_health import POD_FAILED, blockage, is_ready, is_terminating
-from manta.rules.scaling import desired_workers
 from manta.rules.validation.violation import violations_message
 
 STABLE_AFTER: Final = timedelta(seconds=60)
@@ -55,9 +52,7 @@ def blocked_condition(
         return _condition(problem)
     if known is None or known.reason.startswith("Invalid") or snapshot.cluster.spec.suspend:
         return None
-    is_over = (pods_ready or _has_surplus(snapshot)) and (
-        known.reason != POD_FAILED or is_stable(snapshot)
-    )
+    is_over = pods_ready and (known.reason != POD_FAILED or is_stable(snapshot))
     return None if is_over else known
 
 
@@ -68,13 +63,6 @@ def same_failure(known: Condition | None, wanted: Condition) -> Condition:
         return wanted
     is_same = without_suffixes(known.message) == without_suffixes(wanted.message)
     return known if is_same else wanted
-
-
-def _has_surplus(snapshot: ClusterSnapshot) -> bool:
-    """All Pods are ready, and more than wanted: only the autoscaler decides which of them go."""
-    wanted = desired_workers(snapshot.cluster.spec) + 1
-    surplus = len(snapshot.pods) > wanted and not may_choose_pods(snapshot)
-    return surplus and all_ready(snapshot.pods)
 
 
 def is_stable(snapshot: ClusterSnapshot) -> bool:

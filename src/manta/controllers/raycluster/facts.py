@@ -23,7 +23,7 @@ from manta.manifests.network_policy import build_network_policies
 from manta.reconcile.actions import Manifest
 from manta.rules.pod_health import Phase, is_ready, is_terminating
 from manta.rules.rolling_update import rolling_update
-from manta.rules.scaling import desired_pods, desired_workers
+from manta.rules.scaling import desired_pods
 from manta.rules.spec_hash import spec_hash
 from manta.rules.traits import (
     StorageBackend,
@@ -53,9 +53,18 @@ def is_ours(snapshot: ClusterSnapshot, live: HasMetadata) -> bool:
 
 
 def all_pods_ready(snapshot: ClusterSnapshot) -> bool:
-    """The head and all wanted workers exist and are ready, and there is no other Pod."""
-    wanted = desired_workers(snapshot.cluster.spec) + 1
+    """The head and all wanted workers exist and are ready, and there is no other Pod, but for workers that only the
+    autoscaler may take away."""
     pods = [pod for pod in snapshot.pods if not lost_because(snapshot, pod)]
+    wanted = 1
+    for group in snapshot.cluster.spec.worker_group_specs:
+        workers = snapshot.workers_by_group.get(group.group_name, ())
+        there = sum(not lost_because(snapshot, pod) for pod in workers)
+        least = desired_pods(group)
+        if there < least:
+            return False
+        keeps_all = not group.suspend and not may_choose_pods(snapshot)
+        wanted += there if keeps_all else least
     return len(pods) == wanted and all_ready(pods)
 
 

@@ -153,6 +153,37 @@ def test_c26_all_hosts_of_all_replicas_count() -> None:
     assert scenario.cluster.status.desired_worker_replicas == 6
 
 
+def test_an_autoscaled_cluster_with_more_workers_than_replicas_is_ready() -> None:
+    groups = [group(replicas=3)]
+    scenario = Scenario(decode(ray_cluster(groups=groups, enableInTreeAutoscaling=True)))
+    scenario.reconcile()
+    scenario.set_spec(ray_cluster(groups=[group(replicas=2)], enableInTreeAutoscaling=True))
+    for pod in scenario.pods.values():
+        set_running(pod)
+    scenario.reconcile()
+    assert len(scenario.workers()) == 3  # only the autoscaler knows which of them are idle
+    assert scenario.cluster.status.state == "ready"
+    assert condition(scenario, "RayClusterProvisioned").status == "True"
+
+
+@pytest.mark.parametrize("autoscaled", [False, True])
+def test_a_worker_too_many_does_not_stand_for_one_that_another_group_lacks(
+    autoscaled: bool,
+) -> None:
+    groups = [group(replicas=2), group("others", replicas=1)]
+    scenario = Scenario(decode(ray_cluster(groups=groups, enableInTreeAutoscaling=autoscaled)))
+    scenario.reconcile()
+    groups = [group(replicas=1), group("others", replicas=2)]
+    scenario.set_spec(ray_cluster(groups=groups, enableInTreeAutoscaling=autoscaled))
+    for pod in scenario.pods.values():
+        set_running(pod)
+    scenario.reconcile()
+    assert scenario.cluster.status.state == ""
+    assert condition(scenario, "RayClusterProvisioned").status == "False"
+    scenario.settle()
+    assert scenario.cluster.status.state == "ready"
+
+
 def test_once_provisioned_a_cluster_stays_so_while_the_head_tells_the_present() -> None:
     scenario = settled()
     set_running(scenario.heads()[0], ready=False)
