@@ -15,6 +15,7 @@ from typing import Any
 
 from manta.api.meta import Key
 from manta.api.ray import names
+from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
 from manta.ray.models import Target, Unreachable
 from manta.ray.transport import Reply
 from support.fake_ray import FakeJob, _application
@@ -210,7 +211,7 @@ class SimulatedRay:
         memory = head.memory
         if job_id not in memory.jobs:
             if session and memory.session != session:
-                return 1
+                return OTHER_SESSION_EXIT_CODE
             self._start(head, job_id, "entrypoint")
         while True:
             await asyncio.sleep(POLL)

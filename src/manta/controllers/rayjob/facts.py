@@ -17,7 +17,7 @@ from manta.api.ray.job import (
 from manta.api.times import parse_time
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
-from manta.rules.traits import has_dashboard, head_fqdn, keeps_job_records
+from manta.rules.traits import has_dashboard, head_fqdn
 
 BEFORE_RUNNING: Final = (JobDeploymentStatus.INITIALIZING, JobDeploymentStatus.WAITING)
 ACTIVE: Final = (*BEFORE_RUNNING, JobDeploymentStatus.RUNNING)
@@ -58,7 +58,8 @@ def dashboard_address(snapshot: JobSnapshot) -> str:
 def needs_session(snapshot: JobSnapshot) -> bool:
     """Whether the next action is to create a submitter, which must know the Ray session of its head.
 
-    Not with GCS fault tolerance: there Ray keeps the record of the job and refuses a second submission.
+    Also with GCS fault tolerance: the session lives as long as its tables do, and a new cluster of the same name has
+    neither.
     """
     cluster = snapshot.cluster
     return (
@@ -68,7 +69,6 @@ def needs_session(snapshot: JobSnapshot) -> bool:
         and cluster is not None
         and snapshot.cluster_is_ready
         and has_dashboard(cluster.spec)
-        and not keeps_job_records(cluster)
     )
 
 

@@ -71,13 +71,16 @@ def test_an_old_ray_without_session_gets_a_submitter() -> None:
     assert session_of(job) is None
 
 
-def test_with_gcs_fault_tolerance_no_session_is_queried() -> None:
+def test_with_gcs_fault_tolerance_a_submitter_knows_its_session_too() -> None:
+    """A new cluster of the same name has other tables, which do not know the job."""
     kept = GcsFaultToleranceOptions(redis_address="redis:6379")
     spec = msgspec.structs.replace(a_cluster().spec, gcs_fault_tolerance_options=kept)
     durable = about_to_submit(cluster=msgspec.structs.replace(a_cluster(), spec=spec))
-    assert due_query(durable) is None
-    [job] = submitters(durable)
-    assert session_of(job) is None
+    query = due_query(durable)
+    assert query is not None
+    assert query.about_session
+    [job] = submitters(replace(durable, answer=SessionReply("session_1")))
+    assert session_of(job) == "session_1"
 
 
 def test_an_existing_submitter_is_kept() -> None:
