@@ -153,7 +153,10 @@ WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
         "RayCluster",
         "when the operator suspended it because nobody used it",
     ),
-    "manta.ray.io/submitted-to": ("RayJob", "the attempt, and the head that it was submitted to"),
+    "manta.ray.io/submitted-to": (
+        "RayJob",
+        "the attempt, and the head and the RayCluster that it was submitted to",
+    ),
     "manta.ray.io/history-ray-version": (
         "Pod",
         "the Ray version, for the history; `manta.ray.io/history` has the owner there",

@@ -150,18 +150,35 @@ class JobSnapshot:
 
     @property
     def submission_mark(self) -> str:
-        """The value of the annotation `SUBMITTED_TO` for this attempt and the current head."""
-        return f"{self.status.job_id}@{self.status.ray_cluster_name}@{self.head}"
+        """The value of the annotation `SUBMITTED_TO` for this attempt, the current head and its cluster."""
+        uid = self.cluster.metadata.uid if self.cluster else ""
+        return f"{self._attempt}{self.head}@{uid}"
 
     @property
     def submitted_to(self) -> str:
         """The recorded head that the job was submitted to; empty if none is recorded."""
+        return self._submitted_to[0]
+
+    @property
+    def submitted_to_cluster(self) -> str:
+        """The UID of its RayCluster; empty if none is recorded."""
+        return self._submitted_to[1]
+
+    @property
+    def _submitted_to(self) -> tuple[str, str]:
         if self.mode is SubmissionMode.K8S_JOB:
             annotations = self.submitter.metadata.annotations if self.submitter else {}
         else:
             annotations = self.job.metadata.annotations
-        attempt, _, head = annotations.get(SUBMITTED_TO, "").rpartition("@")
-        return head if attempt == f"{self.status.job_id}@{self.status.ray_cluster_name}" else ""
+        mark = annotations.get(SUBMITTED_TO, "")
+        if not mark.startswith(self._attempt):
+            return "", ""
+        head, _, cluster = mark.removeprefix(self._attempt).partition("@")
+        return head, cluster
+
+    @property
+    def _attempt(self) -> str:
+        return f"{self.status.job_id}@{self.status.ray_cluster_name}@"
 
     @property
     def sidecar(self) -> ContainerStatus | None:

@@ -10,7 +10,12 @@ import pytest
 
 from manta.api.core import Pod
 from manta.api.meta import ObjectMeta
-from manta.api.ray.cluster import GcsFaultToleranceOptions, HeadInfo, RayClusterStatus
+from manta.api.ray.cluster import (
+    GcsFaultToleranceOptions,
+    HeadInfo,
+    RayCluster,
+    RayClusterStatus,
+)
 from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
@@ -96,7 +101,7 @@ def test_a_ready_cluster_gets_its_submitter_which_records_the_head() -> None:
     creates = [one for one in planned(snapshot).actions if isinstance(one, Create)]
     [job] = [one for one in creates if one.resource is JOBS]
     assert job.manifest["metadata"]["annotations"] == {
-        SUBMITTED_TO: "demo-12345@demo-abcde@head-1/0"
+        SUBMITTED_TO: "demo-12345@demo-abcde@head-1/0@cluster-uid"
     }
     assert stage_after(snapshot) == Stage.RUNNING
 
@@ -202,6 +207,39 @@ def test_the_submitter_of_a_job_whose_cluster_is_gone_is_deleted() -> None:
     gone = running(cluster=None, head_pod=None, submitter=a_submitter())
     assert stage_after(gone) == Stage.FAILED
     assert [type(one) for one in planned(gone).actions] == [Delete]
+
+
+def with_fault_tolerance() -> RayCluster:
+    options = GcsFaultToleranceOptions(redis_address="redis:6379")
+    spec = msgspec.structs.replace(a_cluster().spec, gcs_fault_tolerance_options=options)
+    return msgspec.structs.replace(a_cluster(), spec=spec)
+
+
+def test_a_job_does_not_follow_its_name_to_a_cluster_that_was_created_again() -> None:
+    submitter = a_submitter(head="head-0/0@another-uid")
+    again = running(cluster=with_fault_tolerance(), submitter=submitter, answer=JobNotFound())
+    status = status_after(again, UNTRIED)
+    assert (status.job_deployment_status, status.reason) == (Stage.FAILED, "AppFailed")
+    assert "was created again" in status.message
+    [delete] = [one for one in planned(again).actions if isinstance(one, Delete)]
+    assert delete.resource is JOBS
+
+
+@pytest.mark.parametrize("mark", ["head-0/0", "head-0/0@cluster-uid"])
+def test_a_job_outlives_its_head_where_the_cluster_keeps_its_records(mark: str) -> None:
+    """Also if an operator recorded it that did not name the cluster."""
+    kept = running(cluster=with_fault_tolerance(), submitter=a_submitter(head=mark))
+    assert stage_after(kept) == Stage.RUNNING
+
+
+def test_over_http_a_job_is_not_submitted_again_to_a_cluster_of_the_same_name() -> None:
+    spec = {"submissionMode": "HTTPMode"}
+    again = running(cluster=with_fault_tolerance(), spec=spec, answer=JobNotFound())
+    annotations = {SUBMITTED_TO: "demo-12345@demo-abcde@head-1/0@another-uid"}
+    meta = msgspec.structs.replace(again.job.metadata, annotations=annotations)
+    again = replace(again, job=msgspec.structs.replace(again.job, metadata=meta))
+    assert stage_after(again) == Stage.FAILED
+    assert not any(one.cause is Cause.NOTE_HEAD for one in planned(again).actions)
 
 
 def test_a_job_that_ray_has_forgotten_has_failed() -> None:

@@ -20,6 +20,9 @@ def head_lost(snapshot: JobSnapshot) -> JobStep | None:
     if snapshot.cluster is None:
         why = f"RayCluster {snapshot.status.ray_cluster_name} is gone, and the job with it"
         return fail(snapshot, JobFailedReason.APP_FAILED, why, delete_submitter(snapshot, why))
+    if snapshot.submitted_to_cluster not in ("", snapshot.cluster.metadata.uid):
+        why = f"RayCluster {snapshot.status.ray_cluster_name} was created again: the job ended with the one before"
+        return fail(snapshot, JobFailedReason.APP_FAILED, why, delete_submitter(snapshot, why))
     if snapshot.mode is SubmissionMode.SIDECAR and snapshot.head_pod is None:
         why = "Ray head pod not found."  # it is not created again, even with GCS fault tolerance
     elif keeps_job_records(snapshot.cluster):
