@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,18 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import SERVICE_ACCOUNTS
+from manta.api.resources import CLUSTER_ROLE_BINDINGS, SERVICE_ACCOUNTS
+from manta.api.usage import UsageError
 from manta.console import visitors
-from manta.kube.errors import NotFound
-from manta.runtime.clock import SystemClock
+from manta.console.sessions import Session
+from manta.httpserver.messages import User
+from manta.kube.client import Client
+from manta.kube.errors import NotFound, Unauthorized
+from manta.kube.transport import Request, Response
+from manta.localplane.apiserver.app import App
+from manta.localplane.inprocess import InProcessTransport
+from manta.runtime.clock import Clock, SystemClock
+from support.plane import memory_plane
 from support.shared_console import (
     READ,
     WRITE,
@@ -137,9 +148,41 @@ async def test_a_token_that_is_over_ends_the_login(
         assert A not in text
 
 
+async def test_rights_that_are_taken_away_or_given_show_at_the_next_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only when the watches begin: those of a user who lost all rights go on."""
+    monkeypatch.setattr(visitors, "CHECK_SECONDS", -1.0)
+    async with shared_console(tmp_path) as shared:
+        await two_teams(shared)
+        browser = await logged_in(shared, await account(shared.plane.client, "boss", WRITE))
+        assert A in (await browser.get("/"))[1]
+        binding = await shared.plane.client.get(CLUSTER_ROLE_BINDINGS, Key("", "boss"))
+        await shared.plane.client.delete(CLUSTER_ROLE_BINDINGS, Key("", "boss"))
+        status, text = await browser.get("/")
+        assert status == 200
+        assert A not in text
+        assert "you may not list rayclusters.ray.io" in text
+        assert (await browser.get(A))[0] == 404
+        again = {**binding, "metadata": {"name": "boss"}}
+        await shared.plane.client.create(CLUSTER_ROLE_BINDINGS, "", again)
+        async with asyncio.timeout(30):
+            while A not in (await browser.get("/"))[1]:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_login_asks_again_what_one_may_see(tmp_path: Path) -> None:
+    async with shared_console(tmp_path) as shared:
+        await two_teams(shared)
+        token = await account(shared.plane.client, "boss", WRITE)
+        assert A in (await (await logged_in(shared, token)).get("/"))[1]
+        await shared.plane.client.delete(CLUSTER_ROLE_BINDINGS, Key("", "boss"))
+        assert A not in (await (await logged_in(shared, token)).get("/"))[1]
+
+
 async def test_a_login_survives_a_restart_with_the_same_key_only(tmp_path: Path) -> None:
     from manta.cli.server.console_logins import key_of
-    from manta.console.sessions import Cookies, Session
+    from manta.console.sessions import Cookies
 
     file = tmp_path / "key"
     file.write_text("k" * 40)
@@ -152,7 +195,7 @@ async def test_a_login_survives_a_restart_with_the_same_key_only(tmp_path: Path)
 @pytest.mark.parametrize("encrypted", [True, False])
 def test_a_cookie_that_was_changed_or_moved_is_no_login(*, encrypted: bool) -> None:
     """Neither one bit of it, nor under another name, of another key, or protected in the other way."""
-    from manta.console.sessions import Cookies, Session
+    from manta.console.sessions import Cookies
 
     def cookies(key: bytes = b"k" * 32, port: int = 1, *, same: bool = True) -> Cookies:
         return Cookies(key, port=port, encrypted=encrypted is same)
@@ -176,7 +219,7 @@ def test_only_a_cookie_that_may_hold_a_token_is_encrypted(tmp_path: Path) -> Non
     from manta.console.login.oidc import OidcLogin
     from manta.console.login.proxy import ProxyLogin
     from manta.console.login.token import TokenLogin
-    from manta.console.sessions import Cookies, Session
+    from manta.console.sessions import Cookies
 
     assert all(one.has_tokens for one in (OidcLogin, ProxyLogin, TokenLogin))
     assert not LinkLogin(OneTimeLinks(tmp_path)).has_tokens
@@ -204,7 +247,7 @@ async def test_a_form_of_another_site_logs_nobody_in(tmp_path: Path) -> None:
 
 
 def test_a_cookie_under_tls_is_bound_to_its_host() -> None:
-    from manta.console.sessions import Cookies, Session
+    from manta.console.sessions import Cookies
 
     made = Cookies(b"k" * 32, secure=True).make(Session(1.0, "token"))
     assert made.startswith("__Host-manta-console=")
@@ -212,23 +255,87 @@ def test_a_cookie_under_tls_is_bound_to_its_host() -> None:
     assert "Domain" not in made
 
 
-async def test_sixty_four_people_fill_the_console_and_one_who_left_makes_room() -> None:
-    from manta.api.usage import UsageError
-    from manta.console.sessions import Session
-    from support.plane import memory_plane
-
-    clock = _Clock()
+@asynccontextmanager
+async def people(clock: Clock | None = None) -> AsyncIterator[visitors.Visitors]:
+    """Everybody whose token is a name that Kubernetes knows."""
     async with memory_plane() as plane:
-        people = visitors.Visitors(lambda _session: plane.client_as(_nobody()), clock)
+
+        def connect(session: Session) -> Client:
+            name = session.token.partition(" ")[0]  # a user may have several tokens
+            return plane.client_as(User(name, ("system:authenticated",)))
+
+        found = visitors.Visitors(connect, clock or _Clock())
         try:
-            for number in range(visitors.MAX_VISITORS):
-                await people.of(Session(1e12, f"token-{number}"))
-            with pytest.raises(UsageError, match="try again later"):
-                await people.of(Session(1e12, "one more"))
-            clock.later = visitors.SPARED_SECONDS + 1
-            await people.of(Session(1e12, "one more"))
+            yield found
         finally:
-            await people.close()
+            await found.close()
+
+
+async def test_sixty_four_people_fill_the_console_and_one_who_left_makes_room() -> None:
+    clock = _Clock()
+    async with people(clock) as console:
+        for number in range(visitors.MAX_VISITORS):
+            await console.of(Session(1e12, f"user-{number}"))
+        with pytest.raises(UsageError, match="try again later"):
+            await console.of(Session(1e12, "one-more"))
+        clock.later = visitors.SPARED_SECONDS + 1
+        await console.of(Session(1e12, "one-more"))
+
+
+@pytest.mark.parametrize("by", ["namespaces", "tokens"])
+async def test_one_user_leaves_room_for_others_however_often_they_log_in(by: str) -> None:
+    clock = _Clock()
+    async with people(clock) as console:
+        found = []
+        for number in range(visitors.MAX_VISITORS + 1):
+            clock.later += 1
+            session = Session(1e12, "ada", (f"team-{number}",))
+            if by == "tokens":
+                session = Session(1e12, f"ada {number}")
+            found.append(await console.of(session))
+        await console.of(Session(1e12, "bob"))
+        with pytest.raises(visitors.ClosedError):  # the oldest has left
+            await found[0].check()
+        for one in found[-visitors.MAX_OF_A_USER :]:
+            await one.check()
+            one.streams = 1
+        with pytest.raises(UsageError, match="log out somewhere"):
+            await console.of(Session(1e12, "ada", ("one-more",)))
+
+
+async def test_a_token_that_kubernetes_does_not_know_takes_nobodys_place() -> None:
+    async def answer(session: Session) -> None:
+        with pytest.raises(Unauthorized):
+            await console.of(session)
+
+    def connect(session: Session) -> Client:
+        ada = User("ada", ("system:authenticated",))
+        return plane.client_as(ada) if session.token == "ada" else strangers
+
+    async with memory_plane() as plane:
+        transport = _Refusing(plane.app)
+        strangers = Client(transport)
+        console = visitors.Visitors(connect, _Clock())
+        try:
+            many = [Session(1e12, f"stranger-{one}") for one in range(visitors.MAX_VISITORS)]
+            answers = [asyncio.create_task(answer(one)) for one in many]
+            await transport.asked.wait()
+            await console.of(Session(1e12, "ada"))
+            transport.answers.set()
+            await asyncio.gather(*answers)
+        finally:
+            await console.close()
+
+
+class _Refusing(InProcessTransport):
+    def __init__(self, app: App) -> None:
+        super().__init__(app)
+        self.asked, self.answers = asyncio.Event(), asyncio.Event()
+
+    async def send(self, request: Request) -> Response:
+        self.asked.set()
+        await self.answers.wait()
+        return Response(401, {}, b"")
 
 
 class _Clock(SystemClock):
@@ -236,9 +343,3 @@ class _Clock(SystemClock):
 
     def monotonic(self) -> float:
         return super().monotonic() + self.later
-
-
-def _nobody() -> Any:
-    from manta.httpserver.messages import User
-
-    return User("nobody", ("system:authenticated",))

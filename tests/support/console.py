@@ -189,6 +189,7 @@ class RunningConsole:
     plane: MemoryPlane
     handler: ConsoleHandler
     links: OneTimeLinks
+    visitors: Visitors
     cookie: str = ""
 
     def new_link(self) -> str:
@@ -238,7 +239,7 @@ async def running_console(
             settings = Settings(Cookies(KEY, port=8267), LinkLogin(links))
             api = RayApi(Callers(plane.client_as(ANONYMOUS).transport, visitors, clock))
             handler = ConsoleHandler(settings, visitors, Router(COMMANDS), api, clock)
-            console = RunningConsole(plane, handler, links)
+            console = RunningConsole(plane, handler, links, visitors)
             try:
                 if log_in:
                     await console.log_in()

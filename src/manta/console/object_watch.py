@@ -16,8 +16,8 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_RESOURCES
 from manta.api.resources import CORE_EVENTS, NODES, PODS, Resource
 from manta.api.well_known import LABEL_APP_COMPONENT
 from manta.console.operators import COMPONENTS
-from manta.console.rights import EVERYTHING, may, user_name
 from manta.console.samples import Samples
+from manta.console.scopes import ask_scopes
 from manta.console.snapshot import STALE, Item, Snapshot, item
 from manta.console.views import Event, Pod, RayObject
 from manta.kube.client import Client
@@ -30,7 +30,6 @@ SYNC_SECONDS: Final = 10.0
 """How long the first page waits for the first lists of Ray objects."""
 OTHERS_SECONDS: Final = 0.3
 """How long it then waits for Pods, Events and nodes: thousands of them come with a message of the stream."""
-_ALL: Final = Resource("*", "v1", "*", "")
 KNOWN_SECONDS: Final = 5.0
 """How long the answer to a form waits for the watch to bring the object that it created."""
 POD_LABELS: Final = (
@@ -51,6 +50,14 @@ class _Selection(NamedTuple):
     fields: str = ""
 
 
+class _Watched(NamedTuple):
+    """What is watched of one resource in one scope."""
+
+    informers: tuple[Informer[Any], ...]
+    """One for each selection."""
+    tasks: tuple[asyncio.Task[None], ...]
+
+
 _ALL_OF_THEM: Final = (_Selection(),)
 _SEEN: Final[tuple[tuple[Resource, type[Any], Sequence[_Selection]], ...]] = (
     *((one, RayObject, _ALL_OF_THEM) for one in RAY_RESOURCES),
@@ -59,7 +66,11 @@ _SEEN: Final[tuple[tuple[Resource, type[Any], Sequence[_Selection]], ...]] = (
     (NODES, Node, _ALL_OF_THEM),
 )
 """Each with its selections."""
+_RESOURCES: Final = tuple(one for one, _, _ in _SEEN)
+_PLURALS: Final = tuple(one.plural for one in _RESOURCES)
 _FIRST: Final = tuple(one.plural for one in RAY_RESOURCES)
+_Place = tuple[str, str]
+"""A plural and a scope: a namespace, or '' for all of them."""
 
 
 class ObjectWatch:
@@ -70,50 +81,56 @@ class ObjectWatch:
         namespaces: Sequence[str] = (),
         share: Share = share,
         samples: Samples | None = None,
+        *,
+        user: str = "",
     ) -> None:
-        """`namespaces`: where to look if this user may not list all of them. `share`, `samples`: with other users."""
+        """`namespaces`: where to look if this user may not list all of them. `share`, `samples`: with other users.
+        `user`: whom pages name."""
         self._share = share
         self._client = client
         self._clock = clock
-        self._namespaces = tuple(namespaces)
-        self._informers: dict[str, tuple[Informer[Any], ...]] = {}
-        """By plural: one for each selection."""
-        self._refused: dict[str, str] = {}
-        self._elsewhere: dict[str, str] = {}
-        """Why a Ray kind that is shown for some of the namespaces is not shown for the others."""
+        self._namespaces = tuple(dict.fromkeys(namespaces))
+        self._scopes: dict[str, tuple[str, ...]] = {}
+        """Where each resource may be seen, by plural; none: nowhere."""
+        self._watched: dict[_Place, _Watched] = {}
+        self._reviewing = asyncio.Lock()
         self._items: dict[tuple[str, Key], Item] = {}
         self._samples = samples or Samples()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._snapshot: tuple[int, Snapshot] | None = None
-        self._user = ""
+        self._user = user
         self.version = 0
 
     async def start(self) -> None:
         """List everything once. Raises the client's errors if the API server cannot be asked at all."""
-        self._user, everything = await asyncio.gather(
-            user_name(self._client), may(self._client, EVERYTHING, _ALL)
-        )
-        # Not all at once: each connection that was open costs 0.3 MiB.
-        for resource, into, selections in _SEEN:
-            if (scope := () if everything else await self._scope(resource)) is None:
-                self._refused[resource.plural] = f"you may not list {resource.group_resource}"
-            else:
-                others = ", ".join(one for one in self._namespaces if scope and one not in scope)
-                if others and resource in RAY_RESOURCES:
-                    why = f"you may not list {resource.group_resource} in {others}"
-                    self._elsewhere[resource.plural] = why
-                self._informers[resource.plural] = tuple(
-                    self._watch(resource, into, scope, one) for one in selections
-                )
+        await self.review()
         await self._synced(_FIRST, SYNC_SECONDS)
-        await self._synced(self._informers, OTHERS_SECONDS)
-        self._tasks.append(asyncio.create_task(self._release_memory()))
+        await self._synced(_PLURALS, OTHERS_SECONDS)
+
+    async def review(self) -> None:
+        """Ask again where this user may look. What may no longer be seen is gone when this returns, and what may be
+        seen now is being listed. Raises the client's errors."""
+        async with self._reviewing:
+            self._scopes = dict(await ask_scopes(self._client, _RESOURCES, self._namespaces))
+            allowed = {(plural, scope) for plural in self._scopes for scope in self._scopes[plural]}
+            for place in self._watched.keys() - allowed:
+                await self._forget(place)
+            fresh = [
+                (resource, into, selections, scope)
+                for resource, into, selections in _SEEN
+                for scope in self._scopes[resource.plural]
+                if (resource.plural, scope) not in self._watched
+            ]
+            for one in fresh:
+                self._watch(*one)
+            if fresh:
+                self._hold(asyncio.create_task(self._release_memory(), name="release memory"))
 
     async def close(self) -> None:
-        for task in self._tasks:
+        for task in (tasks := tuple(self._tasks)):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def snapshot(self) -> Snapshot:
         """The state now. All tabs share one until something changes, with the indexes that pages made of it."""
@@ -156,48 +173,70 @@ class ObjectWatch:
 
     async def _synced(self, plurals: Iterable[str], seconds: float) -> None:
         """Return when these have been listed, or after so many seconds."""
-        found = [one for plural in plurals for one in self._informers.get(plural, ())]
+        found = [one for plural in plurals for one in self._informers(plural)]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*(one.synced.wait() for one in found))
 
     async def _release_memory(self) -> None:
         """The lists took more memory than the objects that are kept of them."""
-        await self._synced(self._informers, SYNC_SECONDS)
+        await self._synced(_PLURALS, SYNC_SECONDS)
         release_memory()
         self.notify()  # a page may still say that something is being listed
 
-    async def _scope(self, resource: Resource) -> tuple[str, ...] | None:
-        """The namespaces to watch: none means all of them; None: nothing may be seen."""
-        if await self._may_see(resource, ""):
-            return ()
-        if not resource.namespaced:
-            return None
-        return (
-            tuple([one for one in self._namespaces if await self._may_see(resource, one)]) or None
-        )
-
-    async def _may_see(self, resource: Resource, namespace: str) -> bool:
-        verbs = (may(self._client, verb, resource, namespace) for verb in ("list", "watch"))
-        return all(await asyncio.gather(*verbs))
-
     def _watch(
-        self, resource: Resource, into: type[Any], scope: Sequence[str], selection: _Selection
-    ) -> Informer[Any]:
-        informer: Informer[Any] = Informer(
-            self._client,
-            resource,
-            into,
-            namespaces=scope,
-            labels=selection.labels,
-            fields=selection.fields,
-            share=self._share,
-        )
-        informer.add_handler(
-            self._keep(resource.kind) if into is RayObject else lambda _old, _new: self.notify()
-        )
-        self._tasks.append(asyncio.create_task(informer.run(), name=f"watch {resource.plural}"))
-        return informer
+        self, resource: Resource, into: type[Any], selections: Sequence[_Selection], scope: str
+    ) -> None:
+        place = (resource.plural, scope)
+        informers: list[Informer[Any]] = []
+        for one in selections:
+            informer: Informer[Any] = Informer(
+                self._client,
+                resource,
+                into,
+                namespace=scope,
+                labels=one.labels,
+                fields=one.fields,
+                share=self._share,
+            )
+            changed = self._keep(resource.kind) if into is RayObject else self._other
+            informer.add_handler(changed)
+            informer.add_forbidden_handler(
+                lambda _: self._hold(asyncio.create_task(self._refused(place)))
+            )
+            informers.append(informer)
+        name = f"watch {resource.plural}"
+        tasks = tuple(asyncio.create_task(one.run(), name=name) for one in informers)
+        self._hold(*tasks)
+        self._watched[place] = _Watched(tuple(informers), tasks)
+
+    async def _refused(self, place: _Place) -> None:
+        """A watch has been refused: its objects go at once. The next review asks whether it may come back."""
+        plural, scope = place
+        async with self._reviewing:
+            if place in self._watched:
+                self._scopes[plural] = tuple(one for one in self._scopes[plural] if one != scope)
+                await self._forget(place)
+
+    async def _forget(self, place: _Place) -> None:
+        watched = self._watched.pop(place)
+        for task in watched.tasks:
+            task.cancel()
+        await asyncio.gather(*watched.tasks, return_exceptions=True)
+        for informer in watched.informers:
+            for one in informer.all():
+                # Not the samples: others may see the object.
+                self._items.pop((informer.resource.kind, one.metadata.key), None)
+        self.notify()
+
+    def _hold(self, *tasks: asyncio.Task[None]) -> None:
+        """They end with this watch at the latest."""
+        for task in tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _other(self, _old: object, _new: object) -> None:
+        self.notify()
 
     def _keep(self, kind: str) -> Callable[[RayObject | None, RayObject | None], None]:
         def changed(old: RayObject | None, new: RayObject | None) -> None:
@@ -218,22 +257,31 @@ class ObjectWatch:
         self._changed.set()
         self._changed = asyncio.Event()
 
+    def _informers(self, plural: str) -> tuple[Informer[Any], ...]:
+        scopes = self._scopes.get(plural, ())
+        found = [self._watched[plural, one] for one in scopes if (plural, one) in self._watched]
+        return tuple(chain.from_iterable(one.informers for one in found))
+
     def _all(self, resource: Resource) -> tuple[Any, ...]:
-        found = self._informers.get(resource.plural, ())
-        return tuple(chain.from_iterable(one.all() for one in found))
+        return tuple(chain.from_iterable(one.all() for one in self._informers(resource.plural)))
 
     def trouble(self) -> str:
         """Why what is shown may be out of date; empty: the watches work."""
-        informers = chain.from_iterable(self._informers.values())
+        informers = chain.from_iterable(one.informers for one in self._watched.values())
         why = next((one.watch_error for one in informers if one.watch_error), "")
         return f"What you see {STALE}: {why}" if why else ""
 
     def _hidden(self) -> Iterator[tuple[str, str]]:
-        yield from self._elsewhere.items()
-        yield from self._refused.items()
-        for plural, informers in self._informers.items():
+        for resource in _RESOURCES:
+            plural, name = resource.plural, resource.group_resource
+            scopes, informers = self._scopes.get(plural, ()), self._informers(plural)
             errors = [one.watch_error for one in informers if one.watch_error]
-            if errors:
+            elsewhere = [one for one in self._namespaces if one not in scopes]
+            if not scopes:
+                yield plural, f"you may not list {name}"
+            elif errors:
                 yield plural, f"{plural} {STALE}: {errors[0]}"
             elif not all(one.has_synced for one in informers):
                 yield plural, f"{plural} are still being listed"
+            elif elsewhere and "" not in scopes and resource in RAY_RESOURCES:
+                yield plural, f"you may not list {name} in {', '.join(elsewhere)}"

@@ -24,7 +24,9 @@ from manta.kube.client import Client
 from manta.kube.errors import Forbidden, NotFound
 
 EVERYTHING = "*"
-_QUESTIONS: Final = (
+Question = tuple[str, Resource, str]
+"""A verb, what it is done to, and a subresource."""
+_QUESTIONS: Final[tuple[Question, ...]] = (
     *((verb, one, "") for verb in ("patch", "create", "delete") for one in RAY_RESOURCES),
     ("get", SERVICES, "proxy"),
     ("create", SERVICES, "proxy"),
@@ -80,15 +82,17 @@ def _texts(values: Sequence[str] | None) -> frozenset[str]:
     return frozenset(values or ())
 
 
-async def ask_rights(client: Client, namespace: str) -> Rights:
+async def ask_rights(
+    client: Client, namespace: str, questions: Sequence[Question] = _QUESTIONS
+) -> Rights:
     """The review may be incomplete: an authorizer behind a webhook, as those of cloud providers, knows no rules. Then
-    each question of the pages is asked by itself."""
+    each question is asked by itself."""
     body = {"spec": {"namespace": namespace}}
     review = await client.create(SELF_SUBJECT_RULES_REVIEWS, "", body, into=dict[str, Any])
     found = rights_of(review)
     if not (review.get("status") or {}).get("incomplete"):
         return found
-    open_questions = [one for one in _QUESTIONS if not found.allows(one[0], one[1], "", one[2])]
+    open_questions = [one for one in questions if not found.allows(one[0], one[1], "", one[2])]
     answers = await asyncio.gather(
         *(
             may(client, verb, one, namespace if one.namespaced else "", part)

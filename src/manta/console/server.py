@@ -198,7 +198,7 @@ class ConsoleHandler(Handler):
         """A page that leads on, not a redirect: after a link of another site the browser would not send
         the new cookie with the redirected request."""
         if self._settings.login.is_checked:
-            await self._visitors.of(session)
+            await self._visitors.of(session, login=True)
         headers = (self._cookie(session), ("Refresh", "0; url=/"))
         text = document(logged_in(), self._frame(logged_in=False), "/login")
         return HttpResponse(200, text.encode(), headers, _HTML)

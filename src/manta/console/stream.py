@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from manta.console.pages.page import REFRESH_SECONDS, Page, Regions
-from manta.console.visitors import Visitor
+from manta.console.visitors import ClosedError, Visitor
 from manta.kube.errors import MantaError, Unauthorized
 
 PAUSE: Final = 0.1
@@ -74,7 +74,7 @@ async def page_stream(
             sent = ALIVE
             try:
                 page = await render()
-            except Unauthorized:  # the tab asks again, and learns it there
+            except (Unauthorized, ClosedError):  # the tab comes back, and learns it there
                 return
             except MantaError as error:
                 trouble = f"This page cannot be brought up to date: {error}"

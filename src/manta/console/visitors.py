@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from manta.api.usage import UsageError
@@ -15,7 +15,7 @@ from manta.console.samples import Samples
 from manta.console.sessions import Session
 from manta.console.views import SharedObjects
 from manta.kube.client import Client
-from manta.kube.errors import Unauthorized
+from manta.kube.errors import MantaError, Unauthorized
 from manta.runtime.clock import Clock
 
 Connect = Callable[[Session], Client]
@@ -25,8 +25,14 @@ SPARED_SECONDS: Final = 60.0
 """A visitor who was here so lately does not make room for another."""
 RIGHTS_SECONDS: Final = 30.0
 CHECK_SECONDS: Final = 60.0
-"""How long a token that was revoked or is over still shows what was read with it."""
+"""How long a token that was revoked or is over, and a right that was taken away, still show what was read with it."""
 MAX_VISITORS: Final = 64
+MAX_OF_A_USER: Final = 8
+"""Visitors of one user: each has a token or a list of namespaces of its own."""
+
+
+class ClosedError(MantaError):
+    """This visitor has left. The next request of the same session makes a new one."""
 
 
 class Visitor:
@@ -42,6 +48,8 @@ class Visitor:
         self._clock = clock
         self._seen = clock.monotonic()
         self._checked = clock.monotonic()
+        self._checking: asyncio.Task[None] | None = None
+        self._closed = False
         self._rights: dict[str, tuple[float, Rights]] = {}
 
     def idle(self) -> float:
@@ -62,19 +70,29 @@ class Visitor:
     def metrics_reader(self, local: LocalMetrics | None) -> Operators:
         return Operators(self.client, self._clock, local)
 
-    async def check(self) -> None:
-        """Ask from time to time whether Kubernetes still accepts the credentials: a watch that is open does
-        not say so. Raises Unauthorized, and the client's errors."""
-        now = self._clock.monotonic()
-        if now - self._checked > CHECK_SECONDS:
-            before, self._checked = self._checked, now
-            try:
-                await user_name(self.client)
-            except BaseException:
-                self._checked = before
-                raise
+    async def check(self, *, at_once: bool = False) -> None:
+        """Ask from time to time whether Kubernetes still accepts the credentials, and what they may see: a watch that
+        is open says neither. Raises Unauthorized, ClosedError, and the client's errors."""
+        if self._closed:
+            raise ClosedError("this visitor has left")
+        if at_once or self._clock.monotonic() - self._checked > CHECK_SECONDS:
+            if self._checking is None:
+                self._checking = asyncio.create_task(self._check(), name="check a visitor")
+            await asyncio.shield(self._checking)
+
+    async def _check(self) -> None:
+        try:
+            await user_name(self.client)
+            await self.watch.review()
+            self._checked = self._clock.monotonic()
+            self._rights.clear()
+        finally:
+            self._checking = None
 
     async def close(self) -> None:
+        """Streams of other windows end, and come back as a new visitor."""
+        self._closed = True
+        self.watch.notify()
         await self.queries.close()
         await self.watch.close()
         await self.client.close()
@@ -86,41 +104,65 @@ class Visitors:
         self._clock = clock
         self._namespaces = namespaces
         self._known: dict[str, asyncio.Task[Visitor]] = {}
+        """By the identity of their sessions."""
+        self._users: dict[str, str] = {}
+        """Who each is, of those whom Kubernetes knows and for whom there is room."""
         self._objects = SharedObjects()
         self._samples = Samples()
 
-    async def of(self, session: Session) -> Visitor:
+    async def of(self, session: Session, *, login: bool = False) -> Visitor:
         """The visitor of a session. Raises UsageError if there are too many, and the client's errors.
 
-        People do not wait for each other: each first visit lists with the rights of its own user.
+        People do not wait for each other: each first visit lists with the rights of its own user. `login`: what they
+        may see is asked again.
         """
         name = session.identity()
-        if name not in self._known:
-            await self._make_room()
-        if (arriving := self._known.get(name)) is None:
-            arriving = self._known[name] = asyncio.create_task(self._welcome(session))
-        try:
-            found = await asyncio.shield(arriving)
-            await found.check()
-        except Exception as error:
-            if arriving.done() and self._known.get(name) is arriving:
-                await self._after(error, name)
-            raise
-        found.visit()
-        return found
+        while True:
+            if fresh := name not in self._known:
+                self._known[name] = asyncio.create_task(self._welcome(name, session))
+            arriving = self._known[name]
+            try:
+                found = await asyncio.shield(arriving)
+                await found.check(at_once=login and not fresh)
+            except ClosedError:
+                continue
+            except Exception as error:
+                if arriving.done() and self._known.get(name) is arriving:
+                    await self._after(error, name)
+                raise
+            found.visit()
+            return found
+
+    async def disconnect(self, session: Session) -> None:
+        """End what the visitor of this session has open. Who is still logged in comes back."""
+        name = session.identity()
+        if name in self._arrived():
+            await self._forget(name)
+
+    def wake(self, session: Session) -> None:
+        """Have the streams of this session's visitor ask at once whether they may go on."""
+        if (found := self._arrived().get(session.identity())) is not None:
+            found.watch.notify()
 
     async def close(self) -> None:
         for name in tuple(self._known):
             await self._forget(name)
 
-    async def _welcome(self, session: Session) -> Visitor:
+    async def _welcome(self, name: str, session: Session) -> Visitor:
         client = self._connect(session)
-        namespaces = session.namespaces or self._namespaces
-        watch = ObjectWatch(client, self._clock, namespaces, self._objects.share, self._samples)
         try:
-            await watch.start()
+            user = await user_name(client)
+            await self._admit(name, user or session.user or session.token)
+            namespaces = session.namespaces or self._namespaces
+            share, samples = self._objects.share, self._samples
+            watch = ObjectWatch(client, self._clock, namespaces, share, samples, user=user)
+            try:
+                await watch.start()
+            except BaseException:
+                await watch.close()
+                raise
         except BaseException:
-            await watch.close()
+            self._users.pop(name, None)
             await client.close()
             raise
         return Visitor(client, watch, self._clock, session.token)
@@ -130,27 +172,48 @@ class Visitors:
         if isinstance(error, Unauthorized) or self._known[name].exception() is not None:
             await self._forget(name)
 
-    async def _make_room(self) -> None:
-        arrived = {
+    def _arrived(self) -> dict[str, Visitor]:
+        return {
             name: one.result()
             for name, one in self._known.items()
             if one.done() and not one.cancelled() and one.exception() is None
         }
-        for name, one in arrived.items():
-            if one.idle() > IDLE_SECONDS:
-                await self._forget(name)
-        if len(self._known) < MAX_VISITORS:
-            return
-        idle = {name: one.idle() for name, one in arrived.items() if name in self._known}
-        name = max(idle, key=lambda one: idle[one], default="")
-        if idle.get(name, 0.0) < SPARED_SECONDS:
-            raise UsageError(f"{MAX_VISITORS} users are logged in; try again later")
-        await self._forget(name)
+
+    async def _admit(self, name: str, user: str) -> None:
+        """Make room for a visitor. Raises UsageError if nobody leaves for them."""
+        idle = {one: visitor.idle() for one, visitor in self._arrived().items()}
+        leaving = {one for one, seconds in idle.items() if seconds > IDLE_SECONDS}
+        staying = [one for one in self._users if one not in leaving]
+        own = [one for one in staying if self._users[one] == user]
+        if len(own) >= MAX_OF_A_USER:
+            why = f"you are logged in {MAX_OF_A_USER} times, with other tokens or namespaces; log out somewhere"
+            leaving.add(_longest(idle, own, 0.0, why))
+        elif len(staying) >= MAX_VISITORS:
+            why = f"{MAX_VISITORS} users are logged in; try again later"
+            leaving.add(_longest(idle, staying, SPARED_SECONDS, why))
+        self._users[name] = user
+        for one in [self._leaves(one) for one in leaving]:  # at once: others may arrive meanwhile
+            await self._close(one)
 
     async def _forget(self, name: str) -> None:
-        arriving = self._known.pop(name)
+        await self._close(self._leaves(name))
+
+    def _leaves(self, name: str) -> asyncio.Task[Visitor]:
+        self._users.pop(name, None)
+        return self._known.pop(name)
+
+    @staticmethod
+    async def _close(arriving: asyncio.Task[Visitor]) -> None:
         if not arriving.done():
             arriving.cancel()
         [found] = await asyncio.gather(arriving, return_exceptions=True)
         if isinstance(found, Visitor):
             await found.close()
+
+
+def _longest(idle: Mapping[str, float], among: Sequence[str], least: float, why: str) -> str:
+    """Who of these was not here for the longest time. Raises UsageError, which says why, if nobody was away."""
+    name = max(among, key=lambda one: idle.get(one, 0.0))
+    if idle.get(name, 0.0) <= least:
+        raise UsageError(why)
+    return name

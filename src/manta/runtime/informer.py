@@ -35,6 +35,9 @@ Handler = Callable[[T | None, T | None], None]
 ReadabilityHandler = Callable[[Key], None]
 """Called when an object can no longer be decoded, or can be again: see `Informer.unreadable`."""
 
+ForbiddenHandler = Callable[[str], None]
+"""Called with a scope that the server refused to list or watch (403). The cache keeps what it has."""
+
 ProgressHandler = Callable[[str], None]
 """Called when the version of a scope (a watched namespace, or '') has advanced."""
 
@@ -72,6 +75,7 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._progress_handlers: list[ProgressHandler] = []
         self._readability_handlers: list[ReadabilityHandler] = []
+        self._forbidden_handlers: list[ForbiddenHandler] = []
         self._unreadable: dict[Key, str] = {}
         self._versions: dict[str, str] = {}
         self._watch_errors: dict[str, str] = {}
@@ -150,6 +154,9 @@ class Informer(Generic[T]):
     def add_readability_handler(self, handler: ReadabilityHandler) -> None:
         """Add a handler for objects that can no longer be decoded, or can be again."""
         self._readability_handlers.append(handler)
+
+    def add_forbidden_handler(self, handler: ForbiddenHandler) -> None:
+        self._forbidden_handlers.append(handler)
 
     def add_progress_handler(self, handler: ProgressHandler) -> None:
         self._progress_handlers.append(handler)
@@ -259,6 +266,10 @@ class Informer(Generic[T]):
         else:
             self._watch_errors[scope] = why
             log.warning("cannot watch %s: %s", self._label(scope), why)
+
+    def on_forbidden(self, scope: str) -> None:
+        for handler in self._forbidden_handlers:
+            handler(scope)
 
     # ── inside ───────────────────────────────────────────────────────────────────────────
 

@@ -23,6 +23,7 @@ from manta.api.meta import Key, Object
 from manta.kube.client import Client
 from manta.kube.errors import (
     BadRequest,
+    Forbidden,
     Gone,
     Invalid,
     Malformed,
@@ -62,6 +63,10 @@ class Sink(Protocol[T_contra]):
 
     def on_watch_error(self, scope: str, why: str | None) -> None:
         """Why this scope cannot be watched; None: it can be again."""
+        ...
+
+    def on_forbidden(self, scope: str) -> None:
+        """The user may not list or watch this scope (any more): 403."""
         ...
 
 
@@ -129,6 +134,8 @@ class Reflector(Generic[T]):
     async def _pause_after(self, error: Exception) -> None:
         self._failures += 1
         self._sink.on_watch_error(self._scope, self._reason(error))
+        if isinstance(error, Forbidden):
+            self._sink.on_forbidden(self._scope)
         await self._pause(_longest_pause(error, self._failures))
 
     async def _keep_up(self) -> None:

@@ -6,7 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
+
+from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     CORE_EVENTS,
     NODES,
     PODS,
@@ -33,12 +39,32 @@ POD = {
 }
 
 
+class Ending:
+    """A stream that ends when its transport says so."""
+
+    def __init__(self, stream: StreamResponse, transport: Counting) -> None:
+        self.status = stream.status
+        self.headers = stream.headers
+        self._chunks = stream.chunks
+        self._transport = transport
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for chunk in self._chunks():
+            yield chunk
+            if self._transport.ending:
+                return
+
+
 class Counting(InProcessTransport):
     """Counts requests, and holds those for Pods until they may go on."""
 
     def __init__(self, plane: MemoryPlane, user: User) -> None:
         super().__init__(plane.app, user)
         self.reviews = 0
+        self.streams = 0
+        self.open: list[str] = []
+        self.ending = False
+        """Whether a watch ends after its next event."""
         self.pods_may_go = asyncio.Event()
 
     async def send(self, request: Request) -> Response:
@@ -54,8 +80,13 @@ class Counting(InProcessTransport):
             raise Unreachable("connection refused", sent=False)
         if request.path == PODS.path():
             await self.pods_may_go.wait()
+        self.streams += 1
         async with super().stream(request) as found:
-            yield found
+            self.open.append(request.path)
+            try:
+                yield Ending(found, self)
+            finally:
+                self.open.remove(request.path)
 
 
 async def eventually(holds: Callable[[], bool]) -> None:
@@ -169,23 +200,107 @@ async def test_events_of_ray_objects_and_of_pods_are_kept() -> None:
             await watch.close()
 
 
-async def test_a_namespace_in_which_one_may_see_nothing_is_named() -> None:
-    """Also one that a person has misspelt at the login."""
-    ada = User("ada", ("system:authenticated",))
+ADA = User("ada", ("system:authenticated",))
+CLUSTER = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "metadata": {"name": "demo"},
+    "spec": {"headGroupSpec": {"rayStartParams": {}, "template": {"spec": POD["spec"]}}},
+}
+
+
+async def may_see(plane: MemoryPlane, namespace: str) -> None:
+    """Let ada see Ray objects there; without a namespace, in all of them."""
     rule = {"apiGroups": ["ray.io"], "resources": ["*"], "verbs": ["list", "watch"]}
-    binding = {
+    role, binding = (ROLES, ROLE_BINDINGS) if namespace else (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
+    body = {
         "metadata": {"name": "sees"},
-        "roleRef": {"apiGroup": ROLES.group, "kind": "Role", "name": "sees"},
+        "roleRef": {"apiGroup": ROLES.group, "kind": role.kind, "name": "sees"},
         "subjects": [{"apiGroup": ROLES.group, "kind": "User", "name": "ada"}],
     }
+    await plane.client.create(role, namespace, {"metadata": {"name": "sees"}, "rules": [rule]})
+    await plane.client.create(binding, namespace, body)
+
+
+@asynccontextmanager
+async def watching(
+    client: Client, plane: MemoryPlane, *namespaces: str
+) -> AsyncIterator[ObjectWatch]:
+    watch = ObjectWatch(client, plane.clock, namespaces)
+    try:
+        await watch.start()
+        yield watch
+    finally:
+        await watch.close()
+
+
+def shown(watch: ObjectWatch) -> list[str]:
+    return [str(one.key) for one in watch.snapshot().items]
+
+
+@pytest.mark.parametrize("namespace", ["default", ""])
+async def test_what_may_no_longer_be_seen_is_gone_after_a_review(namespace: str) -> None:
+    """The open watches go on: Kubernetes asks for rights only when one begins."""
     async with memory_plane(crds=ray_crds()) as plane:
-        await plane.client.create(ROLES, "default", {"metadata": {"name": "sees"}, "rules": [rule]})
-        await plane.client.create(ROLE_BINDINGS, "default", binding)
-        watch = ObjectWatch(plane.client_as(ada), plane.clock, ("default", "nope"))
-        try:
-            await watch.start()
+        await may_see(plane, namespace)
+        await plane.client.create(RAY_CLUSTERS, "default", CLUSTER)
+        transport = Counting(plane, ADA)
+        async with watching(Client(transport), plane, "default") as watch:
+            assert shown(watch) == ["default/demo"]
+            version = watch.version
+            bindings = ROLE_BINDINGS if namespace else CLUSTER_ROLE_BINDINGS
+            await plane.client.delete(bindings, Key(namespace, "sees"))
+            await watch.review()
+            assert not shown(watch)
+            assert watch.snapshot().hidden["rayclusters"] == "you may not list rayclusters.ray.io"
+            assert watch.version > version  # open pages are told
+            assert not [one for one in transport.open if "rayclusters" in one]
+
+
+@pytest.mark.parametrize("namespace", ["default", ""])
+async def test_what_may_be_seen_now_comes_with_a_review(namespace: str) -> None:
+    async with memory_plane(crds=ray_crds()) as plane:
+        await plane.client.create(RAY_CLUSTERS, "default", CLUSTER)
+        async with watching(plane.client_as(ADA), plane, "default") as watch:
+            assert not shown(watch)
+            await may_see(plane, namespace)
+            await watch.review()
+            await eventually(lambda: shown(watch) == ["default/demo"])
+            assert "rayclusters" not in watch.snapshot().hidden
+
+
+async def test_a_review_that_changes_nothing_lists_nothing_again() -> None:
+    async with memory_plane(crds=ray_crds()) as plane:
+        await may_see(plane, "default")
+        transport = Counting(plane, ADA)
+        async with watching(Client(transport), plane, "default") as watch:
+            version, streams, reviews = watch.version, transport.streams, transport.reviews
+            await watch.review()
+            assert (watch.version, transport.streams) == (version, streams)
+            assert transport.reviews - reviews <= 8  # and one for the rules of the namespace
+
+
+async def test_a_watch_that_is_refused_takes_its_objects_with_it() -> None:
+    async with memory_plane(crds=ray_crds()) as plane:
+        await may_see(plane, "")
+        await plane.client.create(RAY_CLUSTERS, "default", CLUSTER)
+        transport = Counting(plane, ADA)
+        async with watching(Client(transport), plane) as watch:
+            assert shown(watch) == ["default/demo"]
+            await plane.client.delete(CLUSTER_ROLE_BINDINGS, Key("", "sees"))
+            transport.ending = True
+            suspended = {"spec": {"suspend": True}}
+            await plane.client.patch(RAY_CLUSTERS, Key("default", "demo"), suspended)
+            await eventually(lambda: not shown(watch))
+            assert watch.snapshot().hidden["rayclusters"] == "you may not list rayclusters.ray.io"
+            assert not watch.trouble()
+
+
+async def test_a_namespace_in_which_one_may_see_nothing_is_named() -> None:
+    """Also one that a person has misspelt at the login."""
+    async with memory_plane(crds=ray_crds()) as plane:
+        await may_see(plane, "default")
+        async with watching(plane.client_as(ADA), plane, "default", "nope") as watch:
             hidden = watch.snapshot().hidden
             assert hidden["rayjobs"] == "you may not list rayjobs.ray.io in nope"
             assert hidden["pods"] == "you may not list pods"
-        finally:
-            await watch.close()

@@ -156,7 +156,7 @@ async def test_a_401_of_the_server_keeps_the_login_of_the_link() -> None:
     """The link was used: without the cookie nobody could come back."""
 
     class Refusing(Visitors):
-        async def of(self, session: Session) -> Visitor:
+        async def of(self, session: Session, *, login: bool = False) -> Visitor:
             raise Unauthorized(401, "Unauthorized", "the token has expired")
 
     async with running_console(kinds=False) as console:
@@ -169,7 +169,7 @@ async def test_a_401_of_the_server_keeps_the_login_of_the_link() -> None:
 
 async def test_a_page_that_the_api_server_cannot_answer_tries_again_by_itself() -> None:
     class Down(Visitors):
-        async def of(self, session: Session) -> Visitor:
+        async def of(self, session: Session, *, login: bool = False) -> Visitor:
             raise Unreachable("connection refused", sent=False)
 
     async with running_console(kinds=False) as console:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.console.html import tag
 from manta.console.pages.page import Page, Section
+from manta.console.sessions import Session
 from manta.console.stream import ALIVE, RELOAD, RETRY, changes, digest, message, page_stream, shape
 from manta.console.visitors import Visitor
 from manta.kube.errors import Unreachable
@@ -124,3 +126,19 @@ async def test_a_tab_says_why_it_may_be_out_of_date_until_it_no_longer_is() -> N
         "",
     ]
     assert found.count(ALIVE) == 5
+
+
+async def test_a_tab_whose_visitor_has_left_comes_back_as_a_new_one() -> None:
+    """One window got a 401 that has passed: the others must not ask with its closed client for ever."""
+    async with running_console() as console:
+        async with opened(console, "/") as messages:
+            await anext(messages)
+            await anext(messages)
+            await console.visitors.disconnect(Session(expires=0.0))
+            async with asyncio.timeout(30):
+                assert not [one async for one in messages if b"trouble" in one]  # the stream ends
+        async with opened(console, "/") as messages:
+            await console.plane.client.create(RAY_CLUSTERS, "default", CLUSTER)
+            async with asyncio.timeout(30):
+                while b"demo" not in await anext(messages):
+                    pass

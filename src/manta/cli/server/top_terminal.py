@@ -9,6 +9,7 @@ from manta.cli.server.connection import cluster_of
 from manta.cli.server.console_server import connected
 from manta.cli.server.kubectl_flags import timeout_of
 from manta.console.object_watch import ObjectWatch
+from manta.console.rights import user_name
 from manta.console.terminal.app import TopApp
 from manta.console.terminal.source import VisitorSource
 from manta.console.visitors import Visitor
@@ -26,7 +27,13 @@ async def _show(args: argparse.Namespace) -> None:
     cluster, clock = cluster_of(args), SystemClock()
     given = tuple((args.namespace or "").replace(",", " ").split())
     client = connected(cluster, timeout_of(args))
-    watch = ObjectWatch(client, clock, given or (cluster.namespace,))
+    namespaces = given or (cluster.namespace,)
+    try:
+        user = await user_name(client)
+    except BaseException:
+        await client.close()
+        raise
+    watch = ObjectWatch(client, clock, namespaces, user=user)
     visitor = Visitor(client, watch, clock)
     try:
         await watch.start()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Protocol
 
 from manta.api.well_known import RESOURCES_OF_GPUS
 from manta.client.gpus import GpuRow
 from manta.console.snapshot import Snapshot
 from manta.console.visitors import Visitor
+from manta.kube.errors import MantaError
 
 
 class Source(Protocol):
@@ -43,6 +45,8 @@ class VisitorSource:
         return self._visitor.watch.snapshot()
 
     async def wait_newer(self, version: int, seconds: float) -> None:
+        with suppress(MantaError):  # the watches fail too, and the screen shows why
+            await self._visitor.check()
         await self._visitor.watch.wait_newer(version, seconds)
 
     async def gpus(self, snapshot: Snapshot) -> tuple[GpuRow, ...]:
