@@ -42,6 +42,18 @@ def test_an_open_directory_with_other_files_is_refused_and_left_as_it_is(tmp_pat
     assert mode(tmp_path / "shared") == 0o755
 
 
+def test_a_table_of_images_may_be_written_before_the_first_start(tmp_path: Path) -> None:
+    """The guide names ~/.manta/node/images.yaml; `mkdir -p` makes it readable for others."""
+    directory = tmp_path / "plane"
+    (directory / "node").mkdir(parents=True, mode=0o755)
+    directory.chmod(0o755)
+    with pytest.raises(PermissionError):
+        make_private_directory(directory)
+    (directory / "node/images.yaml").touch()
+    make_private_directory(directory)
+    assert mode(directory) == 0o700
+
+
 def test_a_closed_directory_with_other_files_is_taken(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     tmp_path.chmod(0o700)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 _PLANE_FILES = ("pki", "start.lock", "lock", "kubeconfig")
 """A directory with one of these belongs to a plane."""
+_WRITTEN_BEFORE = "node/images.yaml"
+"""The file that users write, as the guide says, before the first start."""
 
 
 def make_private_directory(directory: Path) -> None:
@@ -22,13 +24,19 @@ def make_private_directory(directory: Path) -> None:
     if not mode & 0o077:
         return
     names = os.listdir(directory)  # noqa: PTH208 - names, not paths
-    if names and not any(name in names for name in _PLANE_FILES):
+    if names and not _is_of_a_plane(directory, names):
         raise PermissionError(
             errno.EPERM,
             f"it holds other files, and others may look into it (mode {mode:04o}); name an empty"
             f" directory, or run `chmod 700 {directory}` first",
         )
     directory.chmod(0o700)
+
+
+def _is_of_a_plane(directory: Path, names: list[str]) -> bool:
+    if any(name in names for name in _PLANE_FILES):
+        return True
+    return names == [_WRITTEN_BEFORE.split("/")[0]] and (directory / _WRITTEN_BEFORE).is_file()
 
 
 def write_private_file(path: Path, text: str) -> None:
