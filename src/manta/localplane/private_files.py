@@ -9,7 +9,7 @@ from pathlib import Path
 
 _PLANE_FILES = ("pki", "start.lock", "lock", "kubeconfig")
 """A directory with one of these belongs to a plane."""
-_WRITTEN_BEFORE = "node/images.yaml"
+_WRITTEN_BEFORE = Path("node/images.yaml")
 """The file that users write, as the guide says, before the first start."""
 
 
@@ -36,7 +36,7 @@ def make_private_directory(directory: Path) -> None:
 def _is_of_a_plane(directory: Path, names: list[str]) -> bool:
     if any(name in names for name in _PLANE_FILES):
         return True
-    return names == [_WRITTEN_BEFORE.split("/")[0]] and (directory / _WRITTEN_BEFORE).is_file()
+    return names == [_WRITTEN_BEFORE.parts[0]] and (directory / _WRITTEN_BEFORE).is_file()
 
 
 def write_private_file(path: Path, text: str) -> None:
