@@ -194,7 +194,7 @@ async def test_the_log_is_that_of_a_submitter_that_followed_the_job(
     pods = [a_submitter_pod(f"pod-{at}", at, code) for at, code in enumerate(codes)]
     streamed: list[str] = []
 
-    async def log(_: object, key: Key) -> AsyncIterator[bytes]:
+    async def log(_: object, key: Key, **_options: object) -> AsyncIterator[bytes]:
         streamed.append(key.name)
         yield b""
 

@@ -6,35 +6,46 @@ import base64
 import binascii
 
 from manta.api.meta import Key
-from manta.api.ray.cluster import AuthMode, RayCluster
+from manta.api.ray.cluster import RayCluster
 from manta.api.ray.names import SECRET_KEY_AUTH_TOKEN
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import SECRETS
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
+from manta.ray.models import Target
+from manta.rules.traits import head_service_name, token_auth
 
 
 class TokenError(MantaError):
     """The RayCluster has no token."""
 
 
+async def target_of(client: Client, cluster: RayCluster) -> Target:
+    """The dashboard of a cluster, with its token if it wants one. Raises TokenError."""
+    token = await _token_of(client, cluster) if token_auth(cluster.spec) else ""
+    return Target(cluster.metadata.namespace, head_service_name(cluster), host="", token=token)
+
+
 async def token_if_any(client: Client, key: Key) -> str:
     """The token of a cluster with token authentication; else empty."""
     cluster = await client.get(RAY_CLUSTERS, key, into=RayCluster)
-    options = cluster.spec.auth_options
-    return "" if options is None or options.mode != AuthMode.TOKEN else await token_of(client, key)
+    return await _token_of(client, cluster) if token_auth(cluster.spec) else ""
 
 
 async def token_of(client: Client, key: Key) -> str:
     """The token, from the Secret of the cluster or the one that the user named. Raises TokenError."""
     cluster = await client.get(RAY_CLUSTERS, key, into=RayCluster)
-    options = cluster.spec.auth_options
-    if options is None or options.mode != AuthMode.TOKEN:
+    if not token_auth(cluster.spec):
         raise TokenError(
             f"RayCluster {key} was not configured to use authentication tokens "
             "(spec.authOptions.mode: token)"
         )
-    name = options.secret_name or key.name
+    return await _token_of(client, cluster)
+
+
+async def _token_of(client: Client, cluster: RayCluster) -> str:
+    options, key = cluster.spec.auth_options, cluster.metadata.key
+    name = (options.secret_name if options is not None else "") or key.name
     secret = await client.get(SECRETS, Key(key.namespace, name))
     encoded = (secret.get("data") or {}).get(SECRET_KEY_AUTH_TOKEN)
     if encoded is None:

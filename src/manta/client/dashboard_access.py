@@ -5,7 +5,9 @@ Unlike `dashboard.py`, which operators use, it can stream, and its failures are 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import msgspec
@@ -17,7 +19,8 @@ from manta.kube.errors import MantaError
 from manta.kube.proxy import service_proxy_path
 from manta.kube.transport import Request, Response, UpgradingTransport
 from manta.ray.dashboard import job_path
-from manta.ray.models import JobInfo
+from manta.ray.log_reply import LogReply
+from manta.ray.models import JobInfo, Target
 
 TIMEOUT_SECONDS = 30.0
 UPLOAD_TIMEOUT_SECONDS = 600.0
@@ -27,6 +30,10 @@ TERMINAL = frozenset(("SUCCEEDED", "FAILED", "STOPPED"))
 
 class DashboardError(MantaError):
     """The dashboard refused a request, or did not answer."""
+
+
+class NotAllowedError(DashboardError):
+    """Who asks may not ask: the right or the token is missing."""
 
 
 class JobEnd(JobInfo, frozen=True):
@@ -43,12 +50,10 @@ class DashboardAccess:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def through_api_server(
-        cls, client: Client, namespace: str, service: str, token: str = ""
-    ) -> DashboardAccess:
-        base = service_proxy_path(namespace, service, "dashboard").rstrip("/")
+    def through_api_server(cls, client: Client, target: Target) -> DashboardAccess:
+        base = service_proxy_path(target.namespace, target.service, target.port_name).rstrip("/")
         # In Ray's own header: the API server keeps `Authorization` for itself.
-        headers = {"x-ray-authorization": f"Bearer {token}"} if token else {}
+        headers = {"x-ray-authorization": f"Bearer {target.token}"} if target.token else {}
         return cls(client, base, headers)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────
@@ -85,10 +90,18 @@ class DashboardAccess:
         except msgspec.MsgspecError as error:
             raise DashboardError(f"the dashboard's reply is invalid: {error}") from error
 
-    async def log(self, submission_id: str, limit: int) -> str:
-        """The log so far, at most `limit` bytes. Raises DashboardError."""
-        reply = await self._send("GET", job_path(submission_id, "logs"), limit=limit)
-        return str(msgspec.json.decode(reply.body).get("logs") or "")
+    async def log(self, submission_id: str) -> AsyncGenerator[bytes, None]:
+        """The log so far, in chunks. Raises DashboardError and Unreachable."""
+        path, reply = job_path(submission_id, "logs"), LogReply()
+        async with aclosing(self._pieces(path)) as pieces:
+            async for piece in pieces:
+                try:
+                    if text := reply.feed(piece):
+                        yield text
+                except ValueError as error:
+                    raise DashboardError(f"Ray: GET {path}: {error}") from error
+        if not reply.ended:
+            raise DashboardError(f"Ray: GET {path}: the reply broke off")
 
     async def tail(self, submission_id: str) -> AsyncGenerator[bytes, None]:
         """The log from its beginning, as it is written, until the job ends.
@@ -103,6 +116,17 @@ class DashboardAccess:
         async with transport.websocket(request, ()) as socket:
             async for message in socket.messages():
                 yield message
+
+    async def _pieces(self, path: str) -> AsyncGenerator[bytes, None]:
+        """The body of a reply as it comes. Raises DashboardError and Unreachable."""
+        request = Request("GET", self.base + path, headers=self.headers, timeout=TIMEOUT_SECONDS)
+        async with self.client.transport.stream(request) as answer:
+            body = answer.chunks()
+            if answer.status >= 300:
+                said = await _next(body, path)
+                _raise_for_status(Response(answer.status, answer.headers, said), "GET", path)
+            while piece := await _next(body, path):
+                yield piece
 
     async def _send(
         self,
@@ -132,6 +156,19 @@ class DashboardAccess:
         return reply
 
 
+async def _next(body: AsyncIterator[bytes], path: str) -> bytes:
+    """The next piece that is not empty; empty: there is none. Raises DashboardError if it does not come."""
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            async for piece in body:
+                if piece:
+                    return piece
+    except TimeoutError as error:
+        why = f"nothing came for {TIMEOUT_SECONDS:g} s"
+        raise DashboardError(f"Ray: GET {path}: {why}") from error
+    return b""
+
+
 def _raise_for_status(reply: Response, method: str, path: str) -> None:
     if reply.status < 300:
         return
@@ -139,4 +176,5 @@ def _raise_for_status(reply: Response, method: str, path: str) -> None:
     if is_from_api_server(reply):
         who, said = "the API server did not reach the dashboard", message_of(reply)
     text = without_credentials(said, 1000)
-    raise DashboardError(f"{who}: {method} {path}: {reply.status}: {text}")
+    kind = NotAllowedError if reply.status in (401, 403) else DashboardError
+    raise kind(f"{who}: {method} {path}: {reply.status}: {text}")

@@ -12,8 +12,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-import msgspec
-
 from manta.api.meta import Key
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
@@ -21,21 +19,19 @@ from manta.api.ray.job import RayJob, SubmissionMode
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import PODS
 from manta.api.well_known import LABEL_JOB_NAME
-from manta.client.dashboard import ProxyTransport
+from manta.client.auth_token import target_of
+from manta.client.dashboard_access import DashboardAccess, DashboardError, NotAllowedError
+from manta.client.log_tail import tail_of
 from manta.client.watch import watch_object, watch_objects
 from manta.kube.client import Client
-from manta.kube.errors import MantaError
+from manta.kube.errors import MantaError, NotFound, Unreachable
 from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
-from manta.ray.dashboard import job_path
-from manta.ray.models import Target, Unreachable
-from manta.rules.traits import head_service_name
+from manta.ray.models import Target
 
 Document = dict[str, Any]
 Print = Callable[[bytes], None]
 FINISHED = ("Complete", "Failed", "ValidationFailed")
 POLL_SECONDS = 1.0
-MAX_LOG = 512 * 1024 * 1024
-"""Bytes of a log that the dashboard may return."""
 
 
 def to_stdout(chunk: bytes) -> None:
@@ -49,16 +45,21 @@ async def print_job_log(client: Client, key: Key, *, follow: bool, out: Print = 
             out(chunk)
 
 
-async def job_log(client: Client, key: Key, *, follow: bool) -> AsyncGenerator[bytes, None]:
-    """The log, in chunks; with `follow`, until the job has finished. Raises NoLogError and NotFound."""
+async def job_log(
+    client: Client, key: Key, *, follow: bool, tail: int = 0
+) -> AsyncGenerator[bytes, None]:
+    """The log, in chunks; with `follow`, until the job has finished; with `tail`, from its last lines on.
+
+    Raises NoLogError, NotFound, and DashboardError where Ray's dashboard has the log.
+    """
     job = await client.get(RAY_JOBS, key, into=RayJob)
     mode = job.spec.submission_mode or SubmissionMode.K8S_JOB
     if mode == SubmissionMode.K8S_JOB:
-        log = _submitter_logs(client, key, follow=follow)
+        log = _submitter_logs(client, key, follow=follow, tail=tail)
     elif mode == SubmissionMode.SIDECAR:
-        log = _sidecar_log(client, job, follow=follow)
+        log = _sidecar_log(client, job, follow=follow, tail=tail)
     else:
-        log = _dashboard_logs(client, key, follow=follow)
+        log = _dashboard_log(client, key, follow=follow, tail=tail)
     async with aclosing(log) as chunks:
         async for chunk in chunks:
             yield chunk
@@ -71,11 +72,15 @@ def submitters_of(key: Key) -> str:
     return f"{names.LABEL_ORIGIN_NAME}={key.name},{LABEL_JOB_NAME}"
 
 
-async def _submitter_logs(client: Client, key: Key, *, follow: bool) -> AsyncGenerator[bytes, None]:
+async def _submitter_logs(
+    client: Client, key: Key, *, follow: bool, tail: int
+) -> AsyncGenerator[bytes, None]:
     if follow:
         async with aclosing(submitter_pods(client, key)) as pods:
             async for name in pods:
-                async for chunk in pod_log(client, Key(key.namespace, name), follow=True):
+                async for chunk in pod_log(
+                    client, Key(key.namespace, name), follow=True, tail=tail
+                ):
                     yield chunk
         return
     found = (await client.list(PODS, key.namespace, labels=submitters_of(key))).items
@@ -84,7 +89,8 @@ async def _submitter_logs(client: Client, key: Key, *, follow: bool) -> AsyncGen
         raise NoLogError(f"RayJob {key} has no log yet: `manta status` shows why")
     # A submitter that found another Ray session than its own printed nothing of the job.
     chosen = [pod for pod in started if not _found_other_session(pod)] or started
-    async for chunk in pod_log(client, Key(key.namespace, chosen[-1]["metadata"]["name"])):
+    last = Key(key.namespace, chosen[-1]["metadata"]["name"])
+    async for chunk in pod_log(client, last, tail=tail):
         yield chunk
 
 
@@ -168,13 +174,20 @@ async def stream_pod(
 
 
 async def pod_log(
-    client: Client, key: Key, *, container: str = "", follow: bool = False, tail: int = 0
+    client: Client,
+    key: Key,
+    *,
+    container: str = "",
+    follow: bool = False,
+    tail: int = 0,
+    previous: bool = False,
 ) -> AsyncGenerator[bytes, None]:
-    """The log of a container, in chunks; with `tail` only its last lines."""
+    """The log of a container, in chunks; with `tail` from its last lines on; `previous`: before its last restart."""
     wanted = {
         "container": container,
         "follow": "true" if follow else "",
         "tailLines": str(tail) if tail else "",
+        "previous": "true" if previous else "",
     }
     query = tuple((name, value) for name, value in wanted.items() if value)
     async with client.stream(PODS.path(key.namespace, key.name, "log"), query=query) as stream:
@@ -185,7 +198,9 @@ async def pod_log(
 # ── sidecar and dashboard ────────────────────────────────────────────────────────────────
 
 
-async def _sidecar_log(client: Client, job: RayJob, *, follow: bool) -> AsyncGenerator[bytes, None]:
+async def _sidecar_log(
+    client: Client, job: RayJob, *, follow: bool, tail: int
+) -> AsyncGenerator[bytes, None]:
     cluster, namespace = job.status.ray_cluster_name, job.metadata.namespace
     labels = f"{names.LABEL_CLUSTER}={cluster},{names.LABEL_NODE_TYPE}={names.NODE_HEAD}"
     found = (await client.list(PODS, namespace, labels=labels)).items
@@ -193,50 +208,69 @@ async def _sidecar_log(client: Client, job: RayJob, *, follow: bool) -> AsyncGen
         raise _no_log(job)
     key = Key(namespace, found[0]["metadata"]["name"])
     submitter = names.CONTAINER_SUBMITTER
-    async for chunk in pod_log(client, key, container=submitter, follow=follow):
+    async for chunk in pod_log(client, key, container=submitter, follow=follow, tail=tail):
         yield chunk
 
 
-async def _dashboard_logs(client: Client, key: Key, *, follow: bool) -> AsyncGenerator[bytes, None]:
-    printed = 0
+async def _dashboard_log(
+    client: Client, key: Key, *, follow: bool, tail: int
+) -> AsyncGenerator[bytes, None]:
+    """Raises NoLogError, and DashboardError unless the dashboard may answer later. A log that was followed may end
+    with its cluster before its last lines were read."""
+    printed, attempt = 0, ""
     while True:
         job = await client.get(RAY_JOBS, key, into=RayJob)
-        text = await _dashboard_log(client, job)
-        if text is None and not printed and not follow:
-            raise _no_log(job)
-        data = (text or "").encode()
-        yield data[printed:]
-        printed = max(printed, len(data))
-        if not follow or job.status.job_deployment_status in FINISHED:
+        if job.status.job_id != attempt:
+            printed, attempt = 0, job.status.job_id
+        is_last = not follow or job.status.job_deployment_status in FINISHED
+        target = await target_of_job(client, job) if attempt else None
+        try:
+            if target is not None:
+                dashboard = DashboardAccess.through_api_server(client, target)
+                log = dashboard.log(attempt)
+                async with aclosing(_from(log, printed, 0 if printed else tail)) as chunks:
+                    async for end, chunk in chunks:
+                        printed = end
+                        yield chunk
+            elif is_last and not printed:
+                raise _no_log(job)
+        except (DashboardError, Unreachable) as error:
+            later = follow and not isinstance(error, NotAllowedError)
+            if not later or (is_last and not printed):
+                raise
+        if is_last:
             return
         # The dashboard returns the whole log each time: poll a longer log less often.
         await asyncio.sleep(POLL_SECONDS + printed / 1_000_000)
 
 
-async def _dashboard_log(client: Client, job: RayJob) -> str | None:
-    """The log so far; None if the dashboard is not reachable or does not have it."""
-    target = await dashboard_of(client, job)
-    if target is None or not job.status.job_id:
-        return None
-    path = job_path(job.status.job_id, "logs")
-    transport = ProxyTransport(client, timeout=30, limit=MAX_LOG)
-    reply = await transport.send(target, "GET", path)
-    if isinstance(reply, Unreachable) or reply.status != 200:
-        return None
-    return str(msgspec.json.decode(reply.body).get("logs") or "")
+async def _from(
+    log: AsyncGenerator[bytes, None], printed: int, tail: int
+) -> AsyncGenerator[tuple[int, bytes], None]:
+    """What comes after the first `printed` bytes, with `tail` only its last lines; each with where it ends."""
+    async with aclosing(log):
+        if tail:
+            last = await tail_of(log, tail)
+            yield last.seen, last.text()
+            return
+        at = 0
+        async for chunk in log:
+            new = chunk[max(0, printed - at) :]
+            at += len(chunk)
+            if new:
+                yield at, new
 
 
-async def dashboard_of(client: Client, job: RayJob) -> Target | None:
-    namespace = job.metadata.namespace
+async def target_of_job(client: Client, job: RayJob) -> Target | None:
+    """The dashboard of the job's cluster, with its token; None: there is no cluster. Raises TokenError."""
     if not job.status.ray_cluster_name:
         return None
+    key = Key(job.metadata.namespace, job.status.ray_cluster_name)
     try:
-        cluster = await client.get(
-            RAY_CLUSTERS, Key(namespace, job.status.ray_cluster_name), into=RayCluster
-        )
-    except MantaError:
+        cluster = await client.get(RAY_CLUSTERS, key, into=RayCluster)
+    except NotFound:
         return None
-    return Target(namespace, head_service_name(cluster), host="")
+    return await target_of(client, cluster)
 
 
 def _no_log(job: RayJob) -> NoLogError:

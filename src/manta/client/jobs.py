@@ -11,15 +11,20 @@ from manta.api.ray.job import RayJob
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import CONFIG_MAPS
 from manta.api.usage import UsageError
+from manta.client.auth_token import target_of
 from manta.client.dashboard import ProxyTransport
-from manta.client.job_logs import dashboard_of
+from manta.client.job_logs import target_of_job
 from manta.client.package import Package
 from manta.client.submission import Submission, build_job, build_packages
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, MantaError, NotFound
 from manta.ray.dashboard import Dashboard
-from manta.ray.models import Accepted, Target, Unreachable
-from manta.rules.traits import head_service_name, ray_container_of
+from manta.ray.models import Accepted, Unreachable
+from manta.rules.traits import ray_container_of
+
+
+class StopError(MantaError):
+    """Ray did not confirm that it stops the job."""
 
 
 class SubmitError(MantaError):
@@ -94,7 +99,7 @@ async def _cluster(client: Client, submission: Submission) -> RayCluster:
 async def _upload(client: Client, submission: Submission, package: Package) -> str:
     """Upload a package that is too large for one ConfigMap to the cluster. Returns its URI."""
     cluster = await _cluster(client, submission)
-    target = Target(submission.namespace, head_service_name(cluster), host="")
+    target = await target_of(client, cluster)
     path = f"/api/packages/gcs/{package.name}"
     reply = await ProxyTransport(client, timeout=300).send(target, "PUT", path, package.data)
     if isinstance(reply, Unreachable):
@@ -106,18 +111,23 @@ async def _upload(client: Client, submission: Submission, package: Package) -> s
 
 
 async def stop(client: Client, key: Key) -> str:
-    """Stop the job through the dashboard; delete the RayJob if Ray does not confirm the stop.
+    """Stop the job in Ray; delete the RayJob if it does not run there.
 
-    Returns what happened, in one line.
+    Returns what happened, in one line. Raises StopError if Ray does not confirm it.
     """
     try:
         job = await client.get(RAY_JOBS, key, into=RayJob)
     except NotFound:
         return f"rayjob/{key.name} does not exist"
-    target = await dashboard_of(client, job)
-    if target is not None and job.status.job_status in ("PENDING", "RUNNING"):
+    runs = job.status.job_status in ("PENDING", "RUNNING")
+    target = await target_of_job(client, job) if runs else None
+    if target is not None:
         answer = await Dashboard(ProxyTransport(client)).stop(target, job.status.job_id)
         if isinstance(answer, Accepted):
             return f"Ray stops the job; rayjob/{key.name} becomes Complete (STOPPED)"
+        raise StopError(
+            f"Ray did not confirm that it stops the job of rayjob/{key.name}: {answer.why}; to delete the "
+            f"RayJob instead: manta delete rayjob {key.name} -n {key.namespace}"
+        )
     await client.delete(RAY_JOBS, key, uid=job.metadata.uid)
     return f"rayjob/{key.name} and its cluster are deleted"

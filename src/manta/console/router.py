@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
-from urllib.parse import parse_qsl, quote
-
-import msgspec
+from urllib.parse import parse_qsl
 
 from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
-from manta.api.ray.names import LABEL_CLUSTER
-from manta.api.resources import PODS
 from manta.api.usage import UsageError
 from manta.api.well_known import RESOURCES_OF_GPUS
 from manta.client.gpus import GpuRow
-from manta.client.job_logs import NoLogError, job_log, pod_log
 from manta.console.action_executor import ActionExecutor, Commands
 from manta.console.changes import retry_name
 from manta.console.differences import as_written
 from manta.console.edits import Opened
 from manta.console.history import History, KeptSessions
 from manta.console.live_queries import dashboard_refusal, head_service
+from manta.console.log_routes import followed_log, log_as_file, page_of_log, wanted_log
 from manta.console.operators import LocalMetrics
 from manta.console.pages import messages
 from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation, permitted
@@ -31,26 +26,22 @@ from manta.console.pages.events import events_page
 from manta.console.pages.fleet import filter_of, fleet
 from manta.console.pages.forecast import Forecast
 from manta.console.pages.history import FILTERS, history_page
-from manta.console.pages.logs import SHOWN, Containers, log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
-from manta.console.pages.parts import KINDS, PLURALS, address, plain
+from manta.console.pages.parts import KINDS, address
 from manta.console.pages.plan import digest_of, opened_of, plan_page
 from manta.console.rights import Rights
 from manta.console.snapshot import Item
 from manta.console.visitors import Visitor
 from manta.httpserver.messages import HttpRequest, HttpResponse
-from manta.kube.client import Client
 from manta.kube.errors import ApiError, MantaError, Unauthorized
 from manta.ray.models import Unreachable
 
 Query = Sequence[tuple[str, str]]
-LOG_END: Final = b"event: end\ndata:\n\n"
-"""Tells a browser that the log is whole; without it the connection was lost."""
 CHANGED: Final = "The text is not the one whose plan you saw, or the object has changed: look again, then press Apply."
-MAX_LOG: Final = 4 * 1024 * 1024
-"""Bytes of a log that are read for its page."""
+MAX_FIELDS: Final = 100
+"""The most fields of a form."""
 
 
 class Router:
@@ -74,7 +65,7 @@ class Router:
             return top
         parts = path.strip("/").split("/")
         if len(parts) == 4 and parts[3] == "log":
-            return await self._log(visitor, parts, dict(query).get("container", ""))
+            return await page_of_log(visitor, wanted_log(parts, dict(query)))
         one = self._item(visitor, parts)
         if one is None:
             return messages.missing(path)
@@ -148,9 +139,19 @@ class Router:
         forecast = await self._actions.forecast(visitor.client, snapshot, one, action, kept)
         return confirmation(one, action, forecast, kept)
 
+    async def download(self, visitor: Visitor, request: HttpRequest) -> HttpResponse | None:
+        """A log as a file, or as it grows; None: a page is asked for."""
+        parts = request.path.strip("/").split("/")
+        if len(parts) != 4 or parts[3] != "log":
+            return None
+        log = wanted_log(parts, dict(request.query))
+        if request.flag("follow"):
+            return followed_log(visitor, log)
+        return await log_as_file(visitor, log) if request.flag("download") else None
+
     async def post(self, visitor: Visitor, request: HttpRequest) -> HttpResponse | Page:
         """Carry out a form. A redirect, or a page that says what is wrong. Raises UsageError."""
-        fields = dict(parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True))
+        fields = _fields_of(request.body)
         if request.path == "/plan":
             return await self._plan(visitor, fields)
         parts = request.path.strip("/").split("/")
@@ -198,118 +199,16 @@ class Router:
         opened = Opened(one.kind, one.key, meta["uid"], meta.get("generation", 0))
         return plan_page(to_yaml(as_written(found)), (), opened)
 
-    # ── logs ─────────────────────────────────────────────────────────────────────────────
 
-    async def _log(self, visitor: Visitor, parts: Sequence[str], chosen: str) -> Page:
-        path, key = f"/{quote('/'.join(parts))}", Key(parts[1], parts[2])
-        title, back, containers = f"Log of {key.name}", (str(key), "/"), Containers()
-        if parts[0] == PLURALS["RayJob"]:
-            back = (str(key), address("RayJob", key))
-        for pod in visitor.watch.snapshot().pods:
-            if pod.metadata.key == key and parts[0] == PODS.plural:
-                owner = Key(key.namespace, pod.metadata.labels.get(LABEL_CLUSTER, ""))
-                if visitor.watch.snapshot().get("RayCluster", owner) is not None:
-                    back = (str(owner), address("RayCluster", owner))
-                names = tuple(one.name for one in pod.spec.containers)
-                containers = Containers(names, chosen if chosen in names else "")
-        try:
-            text = await _tail(
-                _log_of(visitor.client, parts[0], key, containers.chosen, tail=SHOWN)
-            )
-        except (NoLogError, MantaError) as error:
-            return log_page(title, back, path, "", str(error), containers)
-        return log_page(title, back, path, text, "", containers)
-
-    async def download(self, visitor: Visitor, request: HttpRequest) -> HttpResponse | None:
-        """A log as a file, or as it grows; None: a page is asked for."""
-        parts = request.path.strip("/").split("/")
-        if (
-            len(parts) != 4
-            or parts[3] != "log"
-            or not (request.flag("download") or request.flag("follow"))
-        ):
-            return None
-        key, container = Key(parts[1], parts[2]), request.param("container")
-        if request.flag("follow"):
-            growing = _log_of(visitor.client, parts[0], key, container, follow=True, tail=SHOWN)
-            lines = _followed(visitor, growing)
-            return HttpResponse(200, lines, content_type="text/event-stream")
-        name = "".join(one for one in key.name if one.isalnum() or one in "-.")
-        headers = (
-            ("Content-Disposition", f'attachment; filename="{name}.log"'),
-            ("Content-Security-Policy", "sandbox"),
+def _fields_of(body: bytes) -> dict[str, str]:
+    """The fields of a form. Raises UsageError."""
+    try:
+        pairs = parse_qsl(
+            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS
         )
-        whole = await _begun(_log_of(visitor.client, parts[0], key, container))
-        return HttpResponse(200, whole, headers, "text/plain; charset=utf-8")
-
-
-def _log_of(
-    client: Client,
-    plural: str,
-    key: Key,
-    container: str = "",
-    *,
-    follow: bool = False,
-    tail: int = 0,
-) -> AsyncIterator[bytes]:
-    """`tail`: lines of a Pod's log; `container`: empty for its first. Raises UsageError for something without a log."""
-    if plural == PLURALS["RayJob"]:
-        return job_log(client, key, follow=follow)
-    if plural == PODS.plural and container:
-        return pod_log(client, key, container=container, follow=follow, tail=tail)
-    if plural == PODS.plural:
-        return _first_container_log(client, key, follow=follow, tail=tail)
-    raise UsageError(f"{plural} have no log: open the log of one of its Pods")
-
-
-async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same chunks, of which the first has come. Raises what keeps it from coming: a page can still say that."""
-    try:
-        first = await anext(chunks)
-    except StopAsyncIteration:
-        first = b""
-
-    async def rest() -> AsyncIterator[bytes]:
-        yield first
-        async for chunk in chunks:
-            yield chunk
-
-    return rest()
-
-
-async def _first_container_log(
-    client: Client, key: Key, *, follow: bool, tail: int
-) -> AsyncIterator[bytes]:
-    """The log of Ray's container: the first one, also with an autoscaler. Kubernetes requires its name."""
-    pod = await client.get(PODS, key)
-    container = pod["spec"]["containers"][0]["name"]
-    async for chunk in pod_log(client, key, container=container, follow=follow, tail=tail):
-        yield chunk
-
-
-async def _tail(chunks: AsyncIterator[bytes]) -> str:
-    held = b""
-    async for chunk in chunks:
-        held = (held + chunk)[-MAX_LOG:]
-    return "\n".join(plain(held.decode("utf-8", "replace")).splitlines()[-SHOWN:]) + (
-        "\n" if held else ""
-    )
-
-
-async def _followed(visitor: Visitor, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The log as it grows, as messages of text, which replace the text of the page."""
-    visitor.streams += 1
-    decode = getincrementaldecoder("utf-8")(
-        "replace"
-    ).decode  # a chunk may end inside of a character
-    try:
-        async for chunk in chunks:
-            yield b"data: %b\n\n" % msgspec.json.encode(plain(decode(chunk)))
-    except MantaError as error:
-        yield b"data: %b\n\n" % msgspec.json.encode(f"\n[the log cannot be followed: {error}]\n")
-    finally:
-        visitor.streams -= 1
-    yield LOG_END
+    except ValueError as error:
+        raise UsageError(f"the form has more than {MAX_FIELDS} fields") from error
+    return dict(pairs)
 
 
 def _action(one: Item, word: str, rights: Rights) -> Action:

@@ -72,7 +72,7 @@ class AsyncJob(AsyncObject[RayJob]):
             yield rest
 
     async def stop(self) -> str:
-        """Stop the job: in Ray if it runs there, else by deleting the RayJob. Returns what happened."""
+        """Stop the job: in Ray if it runs there, else by deleting the RayJob. Returns what happened. Raises StopError."""
         return await jobs.stop(self._session.kube, self._key)
 
     def _columns(self) -> dict[str, str]:

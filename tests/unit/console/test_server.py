@@ -262,3 +262,10 @@ async def test_the_download_of_a_log_that_is_not_there_says_so() -> None:
         ):
             answer = await console.get(path, "download=1")
             assert (answer.status, words in text(answer)) == (404, True)
+
+
+async def test_a_form_with_thousands_of_fields_is_refused() -> None:
+    async with running_console(kinds=False) as console:
+        answer = await console.post("/plan", b"a=1&" * 101)
+        assert answer.status == 400
+        assert "more than 100 fields" in text(answer)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_JOBS
 from manta.cli.plugin.messages import Messages
 from manta.client.dashboard_access import TERMINAL, DashboardAccess, DashboardError, JobEnd
-from manta.client.job_logs import FINISHED, MAX_LOG, to_stdout
+from manta.client.job_logs import FINISHED, to_stdout
 from manta.client.watch import DeletedError, states
 from manta.kube.client import Client
 from manta.kube.errors import ApiError, MantaError, NotFound, Unreachable
@@ -88,26 +88,26 @@ class _Log:
         )
 
     async def _tail(self) -> None:
+        await self._print_new(self._dashboard.tail(self._id))
+
+    async def rest(self) -> None:
+        """Print what the log has more than was printed."""
+        try:
+            await self._print_new(self._dashboard.log(self._id))
+        except (Unreachable, DashboardError):
+            if not self._streams:
+                raise
+            return  # the job has ended, and its cluster with it
+
+    async def _print_new(self, log: AsyncGenerator[bytes, None]) -> None:
         at = 0
-        async with aclosing(self._dashboard.tail(self._id)) as pieces:
+        async with aclosing(log) as pieces:
             async for piece in pieces:
                 new = piece[max(0, self._printed - at) :]
                 at += len(piece)
                 if new:
                     self._out(new)
                     self._printed = at
-
-    async def rest(self) -> None:
-        """Print what the log has more than was printed."""
-        try:
-            data = (await self._dashboard.log(self._id, MAX_LOG)).encode()
-        except (Unreachable, DashboardError):
-            if not self._streams:
-                raise
-            return  # the job has ended, and its cluster with it
-        if len(data) > self._printed:
-            self._out(data[self._printed :])
-            self._printed = len(data)
 
 
 async def _is_over(dashboard: DashboardAccess, submission_id: str) -> bool:

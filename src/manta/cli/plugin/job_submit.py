@@ -31,6 +31,7 @@ from manta.client.runtime_env import LocalEnvironment
 from manta.client.watch import states
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
+from manta.ray.models import Target
 
 Document = dict[str, Any]
 _ALPHABET: Final = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ123456789"
@@ -184,7 +185,8 @@ class _Submission:
         key = Key(self._key.namespace, cluster["metadata"]["name"])
         service = service or f"{key.name}-head-svc"
         token = await token_if_any(client, key)
-        yield DashboardAccess.through_api_server(client, key.namespace, service, token)
+        target = Target(key.namespace, service, host="", token=token)
+        yield DashboardAccess.through_api_server(client, target)
 
     async def _reach(self, dashboard: DashboardAccess) -> None:
         said = ""
