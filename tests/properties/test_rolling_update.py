@@ -1,7 +1,8 @@
 """Rolling updates from any spec to any other, with crashes: the limits hold, and it ends.
 
 The scenario is in dictionaries (support/raycluster_scenario.py). Pods become ready and go away when chance
-says so; the operator may crash after every single action, with or without its status.
+says so; the operator may crash after every single action, with or without its status. Beside the groups that are
+edited there is one of another size each time, whose new Pods never start.
 """
 
 from __future__ import annotations
@@ -21,9 +22,20 @@ from manta.reconcile.actions import Action, Create, Delete
 from manta.reconcile.plan import Plan
 from manta.rules.pod_health import is_ready
 from support.raycluster_scenario import Scenario, set_running
-from support.rollout import REDIS, a_cluster, a_rollout, image_of, revisions, rolling, workers
+from support.rollout import (
+    REDIS,
+    a_cluster,
+    a_rollout,
+    condition,
+    image_of,
+    revisions,
+    rolling,
+    workers,
+)
 
 IMAGES = tuple(f"rayproject/ray:2.60.{number}" for number in range(3))
+NO_ROOM = "full"
+"""The group whose new Pods never start."""
 amounts = st.one_of(st.integers(0, 3), st.sampled_from(["1%", "34%", "100%"]))
 
 
@@ -48,6 +60,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
         )
         for name in ("a", "b")[: draw(st.integers(1, 2))]
     ]
+    groups.insert(draw(st.integers(0, len(groups))), workers(NO_ROOM, draw(st.integers(0, 3))))
     head = {"template": workers(image=draw(st.sampled_from(IMAGES)))["template"]}
     return {"groups": groups, "head": head}
 
@@ -118,7 +131,11 @@ def advance(scenario: Scenario, random: Random) -> None:
         if one["metadata"].get("deletionTimestamp") and random.random() < 0.6:
             del scenario.objects[resource, name]
     for pod in scenario.of("Pod"):
-        if "status" not in pod and random.random() < 0.6:
+        if "status" in pod:
+            continue
+        if pod["metadata"]["labels"][names.LABEL_GROUP] == NO_ROOM:
+            pod["status"] = {"phase": "Pending"}
+        elif random.random() < 0.6:
             set_running(pod)
     scenario.now += timedelta(seconds=3)
 
@@ -144,12 +161,17 @@ def converge(scenario: Scenario, random: Random) -> None:
 def check_arrived(scenario: Scenario, wanted: dict[str, Any]) -> None:
     for one in wanted["groups"]:
         pods = scenario.workers(one["groupName"])
+        if one["groupName"] == NO_ROOM:
+            assert len(pods) == one["replicas"]
+            continue
         image = one["template"]["spec"]["containers"][0]["image"]
         assert {image_of(pod) for pod in pods} <= {image}
         assert len(pods) == one["replicas"] * one["numOfHosts"]
     [head] = scenario.heads()
     assert image_of(head) == wanted["head"]["template"]["spec"]["containers"][0]["image"]
-    assert all(is_ready(pod) for pod in scenario.snapshot().pods)
+    for pod in scenario.snapshot().pods:
+        assert is_ready(pod) or pod.metadata.labels[names.LABEL_GROUP] == NO_ROOM
+    assert condition(scenario)[:2] == ("False", "Complete")
     numbers = sorted(revisions(scenario))
     assert len(set(numbers)) == len(numbers)
 

@@ -90,7 +90,7 @@ def _stalled(snapshot: ClusterSnapshot, rollout: Rollout) -> Blockage:
     if known is not None and known.reason == reason and not _problem(snapshot, rollout):
         return Blockage(reason, known.message)  # what failed then is not tried now
     why = f"{_replaced(rollout)}; {stalled_because(snapshot, rollout)}"
-    return Blockage(reason, f"{why}. {_CURE}")
+    return Blockage(reason, f"{why.removesuffix('.')}. {_CURE}")
 
 
 def stalled_because(snapshot: ClusterSnapshot, rollout: Rollout) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from manta.api.ray import names
-from manta.api.ray.cluster import RayCluster, RayClusterSpec
-from manta.controllers.raycluster.rollout.revisions import Revisions
+from manta.api.ray.cluster import RayCluster, RayClusterSpec, WorkerGroupSpec
+from manta.controllers.raycluster.rollout.revisions import Revisions, was_complete
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.head_pod import build_head_pod
 from manta.manifests.worker_pod import group_pod_builder
-from manta.rules.revisions import restored, without_queue_additions
+from manta.rules.revisions import restored, spec_in, without_queue_additions
 from manta.rules.settings import Settings
 
 
@@ -41,6 +41,28 @@ def outdated_pods(snapshot: ClusterSnapshot, revisions: Revisions) -> frozenset[
         if differing[key]:
             found.add(pod.metadata.name)
     return frozenset(found)
+
+
+def touched_groups(snapshot: ClusterSnapshot, revisions: Revisions) -> frozenset[str]:
+    """Names of the worker groups whose Pods the update changes, and of those that it adds. At first, all of them."""
+    target, groups = revisions.target, revisions.spec.worker_group_specs
+    if target is None:
+        return frozenset()
+    if not revisions.replaced and not was_complete(target):
+        return frozenset(one.group_name for one in groups)
+    return frozenset(
+        one.group_name
+        for one in groups
+        if any(_touches(snapshot, revisions.spec, old.data, one) for old in revisions.replaced)
+    )
+
+
+def _touches(
+    snapshot: ClusterSnapshot, wanted: RayClusterSpec, data: dict[str, Any], group: WorkerGroupSpec
+) -> bool:
+    known = {one.group_name for one in spec_in(data).worker_group_specs}
+    name = group.group_name
+    return name not in known or _differs(snapshot, wanted, data, name)
 
 
 def _differs(

@@ -42,6 +42,17 @@ class Revisions:
     def is_rolling_back(self) -> bool:
         return self.target is not None and self.target is not self.latest and self.hold is None
 
+    @property
+    def replaced(self) -> tuple[ControllerRevision, ...]:
+        """Whose Pods the update to the target replaces: the last revision that was complete, and what came after it."""
+        found: list[ControllerRevision] = []
+        for one in reversed(self.ordered):
+            if one is not self.target:
+                found.append(one)
+            if was_complete(one):
+                break
+        return tuple(found)
+
     def of_pod(self, pod: Pod) -> ControllerRevision | None:
         return revision_of(self.ordered, pod)
 

@@ -16,7 +16,7 @@ from manta.controllers.raycluster.facts import (
     has_another_spec,
     still_counts,
 )
-from manta.controllers.raycluster.rollout.outdated import outdated_pods
+from manta.controllers.raycluster.rollout.outdated import outdated_pods, touched_groups
 from manta.controllers.raycluster.rollout.progress import Progress, recorded_progress
 from manta.controllers.raycluster.rollout.revisions import Revisions, revisions_of, was_complete
 from manta.controllers.raycluster.rollout.units import (
@@ -81,7 +81,7 @@ class Rollout:
     @property
     def turn(self) -> GroupRollout | None:
         """The group whose workers are replaced now."""
-        return next((one for one in self.groups if not one.is_done), None)
+        return _turn(self.revisions, self.groups)
 
     @property
     def head_is_broken(self) -> bool:
@@ -101,15 +101,14 @@ class Rollout:
 
     @property
     def is_complete(self) -> bool:
-        """All Pods are of the target, and available."""
+        """All Pods are of the target, and those that the update changes are available."""
         if (
             self.revisions.target is None
             or self.revisions.hold is not None
             or self.progress.outdated
         ):
             return False
-        groups = all(one.available >= one.wanted for one in self.groups)
-        return groups and self.head is not None and is_ready(self.head)
+        return self.turn is None and self.head is not None and is_ready(self.head)
 
     @property
     def is_stalled(self) -> bool:
@@ -177,15 +176,24 @@ def _groups(
     revisions: Revisions,
     outdated: frozenset[str],
 ) -> tuple[GroupRollout, ...]:
+    touched = touched_groups(snapshot, revisions)
     return tuple(
         GroupRollout(
             group,
             wanted_units(snapshot, group),
             limits(snapshot.cluster, options, group),
             units_of(snapshot, revisions, group, outdated, min_ready(options)),
+            is_touched=group.group_name in touched,
         )
         for group in revisions.spec.worker_group_specs
     )
+
+
+def _turn(revisions: Revisions, groups: tuple[GroupRollout, ...]) -> GroupRollout | None:
+    """Going back never waits for a group that has nothing left to replace."""
+    if revisions.is_rolling_back:
+        return next((one for one in groups if one.outdated), None)
+    return next((one for one in groups if not one.is_done), None)
 
 
 def _progress(
@@ -199,7 +207,9 @@ def _progress(
     return Progress(
         to=revisions.name,
         outdated=sum(still_counts(snapshot, pod) for pod in left),
-        available=sum(sum(one.available for one in group.updated) for group in groups),
+        available=sum(
+            sum(one.available for one in group.updated) for group in groups if group.is_touched
+        ),
         paused=bool(options.paused),
         at=format_time(snapshot.now),
     )
@@ -224,7 +234,7 @@ def _stalls_in(
     target = revisions.target
     if not progress.outdated and target is not None and was_complete(target):
         return None  # whatever is missing now was lost after the update
-    if all(one.is_done for one in groups) and not _head_starts(snapshot, outdated):
+    if _turn(revisions, groups) is None and not _head_starts(snapshot, outdated):
         return None
     if any(one.terminating and one.outdated for group in groups for one in group.units):
         return None

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from manta.api.conditions import find
 from manta.api.core import Pod
-from manta.api.ray import names
 from manta.api.ray.cluster import WorkerGroupSpec
 from manta.api.times import parse_time
 from manta.controllers.raycluster.facts import by_replica, still_counts
@@ -31,8 +30,6 @@ class Unit:
     outdated: bool
     available: bool
     """All its Pods are ready, for as long as `minReadySeconds` says, and none is being deleted."""
-    is_new: bool
-    """Created from the target revision."""
 
     @property
     def terminating(self) -> bool:
@@ -53,6 +50,8 @@ class GroupRollout:
     """Units, not Pods."""
     limits: Limits
     units: tuple[Unit, ...]
+    is_touched: bool
+    """The update changes its Pods. What another group lacks is not the update's fault."""
 
     @property
     def name(self) -> str:
@@ -78,9 +77,7 @@ class GroupRollout:
     @property
     def is_done(self) -> bool:
         """All are updated and available. A group that the update does not touch is done as it is."""
-        if self.outdated:
-            return False
-        return self.available >= self.wanted or not any(one.is_new for one in self.units)
+        return not self.outdated and (not self.is_touched or self.available >= self.wanted)
 
 
 def unit_size(snapshot: ClusterSnapshot, group: WorkerGroupSpec) -> int:
@@ -111,14 +108,9 @@ def units_of(
                 outdated=any(pod.metadata.name in outdated for pod in replica),
                 available=len(replica) == size
                 and all(is_available(pod, snapshot.now, min_ready) for pod in replica),
-                is_new=any(_revision(pod) == revisions.name for pod in replica),
             )
             found.append(unit)
     return tuple(found)
-
-
-def _revision(pod: Pod) -> str:
-    return pod.metadata.annotations.get(names.ANNOTATION_POD_REVISION, "")
 
 
 def _by_size(
