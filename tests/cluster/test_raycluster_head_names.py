@@ -49,6 +49,42 @@ async def test_recreate_gives_the_head_another_name_on_a_server() -> None:
 
 
 @virtually
+async def test_a_head_after_a_suspension_has_another_name_than_all_before_it_on_a_server() -> None:
+    """E3."""
+    async with operated() as op:
+        await op.create(groups=[])
+        await op.until_ready()
+        known = await heads(op)
+        for _ in range(2):
+            await op.patch({"spec": {"suspend": True}})
+            await op.until(lambda one: one.status.state == "suspended")
+            await op.patch({"spec": {"suspend": False}})
+            await op.until_ready()
+            known += await heads(op)
+        assert len(set(known)) == 3
+
+
+@pytest.mark.parametrize("grace", [0, None], ids=["at-once", "gracefully"])
+@virtually
+async def test_a_head_that_is_lost_before_the_status_names_it_has_a_successor_of_another_name(
+    grace: int | None,
+) -> None:
+    """E3. The status of a starting cluster is held back for ten seconds."""
+    async with operated() as op:
+        op.cluster.nodes.script("ray.io/node-type=head", "ready=never stop=1")
+        await op.create(groups=[])
+        await asyncio.sleep(3)
+        [first] = await heads(op)
+        assert (await op.read()).status.head.pod_name == ""
+        await op.client.delete(PODS, Key(NAMESPACE, first), grace_seconds=grace)
+
+        async def is_replaced() -> bool:
+            return len(await heads(op)) == 1 and first not in await heads(op)
+
+        await op.cluster.until(is_replaced)
+
+
+@virtually
 async def test_two_long_names_that_are_cut_alike_both_get_a_head() -> None:
     """R3."""
     async with operated() as op:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,6 +36,7 @@ from manta.controllers.raycluster.plan import plan
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import next_status
 from manta.controllers.raycluster.status_throttle import status_delay
+from manta.controllers.raycluster.unnamed_heads import UnnamedHeads
 from manta.kube.errors import ApiError
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
 from manta.reconcile.outcome import Failure, Outcome, Result
@@ -73,6 +74,7 @@ class Scenario:
     log: list[Action] = field(default_factory=list)
     status_writes: int = 0
     held_since: datetime | None = None
+    unnamed_heads: UnnamedHeads = field(default_factory=UnnamedHeads)
     serial: int = 0
 
     # ── seeing ───────────────────────────────────────────────────────────────────────────
@@ -151,6 +153,7 @@ class Scenario:
         """Reconcile once. A fault on an action is handled as by the executor: the stage ends."""
         self.serial += 1
         snapshot = self.snapshot()
+        snapshot = replace(snapshot, unnamed_head=self.unnamed_heads.of(snapshot))
         chosen = plan(snapshot).plan
         outcome = self.perform(chosen, fault)
         if report:
@@ -182,6 +185,7 @@ class Scenario:
         if when == timedelta(0):
             self.cluster = msgspec.structs.replace(self.cluster, status=new)
             self.status_writes += 1
+            self.unnamed_heads.wrote(self.cluster.metadata.key, new)
 
     def apply(self, action: Action) -> None:
         self.log.append(action)

@@ -230,7 +230,7 @@ CLUSTER = (
         "head-name",
         "head Pod name (`ENABLE_DETERMINISTIC_HEAD_POD_NAME`)",
         "random suffix",
-        "a suffix derived from the cluster's UID and the previous head's name; `true` gives `<cluster>-head`, as in KubeRay",
+        "a suffix derived from the cluster's UID and the previous head's name, or the edit that resumed the cluster; `true` gives `<cluster>-head`, as in KubeRay",
         "every operator computes the same name, so the API server rejects a second head",
         "test_an_operator_that_dies_with_the_reply_makes_no_second_head",
     ),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from manta.api.conditions import find
 from manta.api.ray import names
-from manta.api.ray.cluster import RayCluster
+from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.ray.naming import fixed_pod_name, pod_name_prefix
 from manta.manifests import gcs_fault_tolerance as fault_tolerance
 from manta.manifests.autoscaler import add_version_env, build_autoscaler
@@ -28,16 +29,24 @@ from manta.rules.traits import (
 
 
 def head_pod_name(cluster: RayCluster, settings: Settings) -> str:
-    """The name of the next head: a function of the cluster and of the head that it replaces.
+    """The name of the next head: a function of the cluster and of the head that it replaces, or of the edit that
+    resumed the cluster.
 
     Every operator that replaces the same head computes the same name, so that the API server
-    refuses a second one (C01), and a head never has the name of the one before it (ADR 9).
+    refuses a second one (C01), and a head never has the name of one before it (ADR 9).
     """
-    meta, predecessor = cluster.metadata, cluster.status.head.pod_name
+    meta = cluster.metadata
     if settings.deterministic_head_pod_name:
         return fixed_pod_name(meta.name, names.NODE_HEAD, suffix(meta.name))
     prefix = pod_name_prefix(meta.name, names.NODE_HEAD)
-    return f"{prefix}{suffix(meta.uid, names.NODE_HEAD, predecessor)}"
+    follows = cluster.status.head.pod_name or _resumed_by(cluster)
+    return f"{prefix}{suffix(meta.uid, names.NODE_HEAD, follows)}"
+
+
+def _resumed_by(cluster: RayCluster) -> str:
+    """The generation that resumed the cluster last; empty if it was never suspended."""
+    suspended = find(cluster.status.conditions, ClusterConditionType.SUSPENDED)
+    return str(suspended.observed_generation or "") if suspended else ""
 
 
 def build_head_pod(cluster: RayCluster, settings: Settings, *, spec_hash: str) -> Json:

@@ -25,6 +25,7 @@ from manta.controllers.raycluster.stale_cache import STALLED_AFTER, StaleCacheCh
 from manta.controllers.raycluster.status import next_status
 from manta.controllers.raycluster.status_events import status_events
 from manta.controllers.raycluster.status_throttle import status_delay
+from manta.controllers.raycluster.unnamed_heads import UnnamedHeads
 from manta.ray.dashboard import Dashboard
 from manta.reconcile.events import Event
 from manta.reconcile.outcome import Outcome
@@ -118,6 +119,8 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
         self._resync = settings.cluster_resync
         self._held_since: dict[Key, datetime] = {}
         """Since when the status of a cluster is held back. A restart may forget it."""
+        self._unnamed_heads = UnnamedHeads()
+        manager.on_leadership_lost(self._unnamed_heads.forget_all)
         self._tasks: DrainingTasks | None = None
         super().__init__(manager)
         if dashboard is not None:
@@ -135,6 +138,7 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
         snapshot = self._observer.observe(key)
         if snapshot is None:
             self._held_since.pop(key, None)
+            self._unnamed_heads.forget(key)
             if self._tasks is not None:
                 self._tasks.forget(key)
         if snapshot is None or snapshot.is_suspended:
@@ -143,6 +147,8 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
             snapshot = self._observer.observe(key)
         if snapshot is not None and (lost := await self._lost_nodes.of(snapshot)):
             snapshot = replace(snapshot, lost_nodes=lost)
+        if snapshot is not None and (name := self._unnamed_heads.of(snapshot)):
+            snapshot = replace(snapshot, unnamed_head=name)
         if snapshot is not None and _protects_head(snapshot):
             self._caches.pdbs.activate()
         if snapshot is not None and rolling_update(snapshot.cluster) is not None:
@@ -179,6 +185,12 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
         self, snapshot: ClusterSnapshot, status: RayClusterStatus | None, _: object
     ) -> Iterable[Event]:
         return status_events(snapshot, status) if status is not None else ()
+
+    def remember(
+        self, snapshot: ClusterSnapshot, _: object, written: RayClusterStatus | None
+    ) -> None:
+        if written is not None:
+            self._unnamed_heads.wrote(snapshot.cluster.metadata.key, written)
 
     def next_wakeup(self, snapshot: ClusterSnapshot, _: object) -> timedelta | None:
         is_unknown = _protects_head(snapshot) and not snapshot.pdbs_listed

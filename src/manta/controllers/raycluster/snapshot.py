@@ -71,6 +71,8 @@ class ClusterSnapshot:
     """Running tasks of workers that drain, where Ray's dashboard answers."""
     lost_nodes: Mapping[str, str] = field(default_factory=dict)
     """Nodes of stuck Pods that no longer run anything, and the reason."""
+    unnamed_head: str = ""
+    """The last head, if it was lost before the status named it."""
 
     @cached_property
     def head_pods(self) -> tuple[Pod, ...]:

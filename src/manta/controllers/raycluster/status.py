@@ -163,14 +163,16 @@ def _endpoints(snapshot: ClusterSnapshot) -> dict[str, str]:
 
 def _head_name(snapshot: ClusterSnapshot, pod: Pod | None) -> str:
     """The name of the head, or of the last head: the next name is derived from it (ADR 9). It is empty
-    for a suspended cluster, as in KubeRay.
+    for a suspended cluster, as in KubeRay, if a condition records its return.
 
     Where no second head may be created (SidecarMode), only this name records that there was one. It
     is kept during a suspension too, unless its node rejected the head before a container started.
     """
     if pod is None:
-        is_over = bool(snapshot.cluster.spec.suspend) and not snapshot.submits_beside_head
-        return "" if is_over else snapshot.cluster.status.head.pod_name
+        records_return = snapshot.settings.gates.ray_cluster_status_conditions
+        if snapshot.cluster.spec.suspend and records_return and not snapshot.submits_beside_head:
+            return ""
+        return snapshot.unnamed_head or snapshot.cluster.status.head.pod_name
     never_begun = snapshot.submits_beside_head and was_never_begun(pod)
     return "" if never_begun else pod.metadata.name
 
@@ -280,9 +282,21 @@ def _suspension(snapshot: ClusterSnapshot, conditions: Conditions) -> Conditions
     if is_true(conditions, suspended):
         # Absent is not false: only an explicit `suspend: false` resumes.
         resumes = snapshot.cluster.spec.suspend is False
-        return _set(snapshot, conditions, suspended, is_so=False) if resumes else conditions
+        return _resumed(snapshot, conditions) if resumes else conditions
     conditions = _set(snapshot, conditions, suspended, is_so=False)
     return _set(snapshot, conditions, suspending, is_so=bool(snapshot.cluster.spec.suspend))
+
+
+def _resumed(snapshot: ClusterSnapshot, conditions: Conditions) -> Conditions:
+    """The generation that resumed it stays the same until the next suspension: the name of the head is derived
+    from it."""
+    wanted = Condition(
+        type=ClusterConditionType.SUSPENDED,
+        status="False",
+        reason=ClusterConditionType.SUSPENDED,
+        observed_generation=snapshot.cluster.metadata.generation,
+    )
+    return set_condition(conditions, wanted, snapshot.now)
 
 
 def _set(

@@ -19,6 +19,7 @@ from manta.controllers.raycluster.facts import all_pods_ready, recreates
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status import differs
 from manta.controllers.raycluster.status_events import has_new_warnings
+from manta.rules.pod_health import is_terminating
 from manta.rules.traits import Creator, creator
 
 PROGRESS_DELAY: Final = timedelta(seconds=2)
@@ -86,6 +87,8 @@ def _is_important(snapshot: ClusterSnapshot, old: RayClusterStatus, new: RayClus
         return True
     if snapshot.submits_beside_head and old.head.pod_name != new.head.pod_name:
         return True  # only this name records that there was a head
+    if _names_lost_head(snapshot, old, new):
+        return True
     important: tuple[str, ...] = _ALWAYS_IMPORTANT
     is_awaited = creator(snapshot.cluster.metadata) is Creator.SERVICE
     if is_awaited or snapshot.condition(ClusterConditionType.PROVISIONED):
@@ -93,6 +96,15 @@ def _is_important(snapshot: ClusterSnapshot, old: RayClusterStatus, new: RayClus
         # of a running cluster is important.
         important = (*important, ClusterConditionType.HEAD_POD_READY)
     return any(_status(old, type_) != _status(new, type_) for type_ in important)
+
+
+def _names_lost_head(
+    snapshot: ClusterSnapshot, old: RayClusterStatus, new: RayClusterStatus
+) -> bool:
+    """Whether a head that goes, or is gone, is named only now: the name of the next one is derived from it."""
+    name = new.head.pod_name
+    is_lost = snapshot.head is None or is_terminating(snapshot.head)
+    return is_lost and bool(name) and name != old.head.pod_name
 
 
 def _status(status: RayClusterStatus, type_: str) -> str:

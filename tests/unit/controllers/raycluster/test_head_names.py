@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from manta.api.names import dns1123_label_errors
 from manta.api.ray.cluster import HeadInfo, RayCluster
 from manta.api.resources import PODS
+from manta.api.times import format_time
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.plan import plan
 from manta.manifests.head_pod import head_pod_name
 from manta.reconcile.actions import Create
-from manta.rules.settings import Settings
+from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import ray_cluster
 from support.raycluster_scenario import Scenario, decode, set_failed
 
@@ -146,3 +147,62 @@ def test_a_suspended_cluster_names_no_head() -> None:
     scenario.set_spec(ray_cluster(groups=[], suspend=False))
     scenario.settle()
     assert scenario.cluster.status.head.pod_name == head(scenario)
+
+
+@pytest.mark.parametrize("conditions", [True, False])
+def test_a_head_after_a_suspension_has_another_name_than_all_before_it(conditions: bool) -> None:
+    """E3."""
+    settings = Settings(gates=FeatureGates(ray_cluster_status_conditions=conditions))
+    scenario = Scenario(decode(ray_cluster(groups=[])), settings)
+    scenario.settle()
+    known = [head(scenario)]
+    for _ in range(3):
+        for suspend in (True, False):
+            scenario.set_spec(ray_cluster(groups=[], suspend=suspend))
+            scenario.settle()
+        known.append(head(scenario))
+    assert len(set(known)) == 4
+
+
+def test_an_edit_between_two_attempts_does_not_change_the_name_of_a_resumed_head() -> None:
+    """The first attempt may arrive late: then the API server refuses the second head."""
+    scenario = settled()
+    for suspend in (True, False):
+        scenario.set_spec(ray_cluster(groups=[], suspend=suspend))
+        scenario.settle()
+    before = scenario.cluster
+    del scenario.objects[PODS, head(scenario)]
+    scenario.reconcile(_refuse)
+    scenario.set_spec(ray_cluster(groups=[], rayVersion="2.61.0"))
+    scenario.settle()
+    assert head_pod_name(before, Settings()) == head(scenario)
+
+
+@pytest.mark.parametrize("seen", ["leaving", "never"])
+def test_a_head_that_is_lost_before_the_status_names_it_is_named_before_the_next_one(
+    seen: str,
+) -> None:
+    """E3. The status of a starting cluster is held back for ten seconds."""
+    scenario = Scenario(decode(ray_cluster(groups=[])))
+    scenario.reconcile()
+    scenario.reconcile()
+    first = head(scenario)
+    assert scenario.cluster.status.head.pod_name == ""
+    if seen == "leaving":
+        scenario.heads()[0]["metadata"]["deletionTimestamp"] = format_time(scenario.now)
+        scenario.reconcile()
+        assert scenario.cluster.status.head.pod_name == first
+    del scenario.objects[PODS, first]
+    scenario.settle()
+    assert head(scenario) != first
+
+
+def test_a_definition_without_the_name_of_the_head_does_not_stop_the_next_head() -> None:
+    scenario = Scenario(decode(ray_cluster(groups=[])))
+    scenario.reconcile()
+    scenario.reconcile()
+    del scenario.objects[PODS, head(scenario)]
+    scenario.reconcile()
+    scenario.cluster = after(scenario.cluster, "")  # pruned
+    scenario.reconcile()
+    assert len(scenario.heads()) == 1

@@ -43,6 +43,9 @@ def plan_head_pod(snapshot: ClusterSnapshot) -> Plan:
         # cluster. `Blocked` names a Pod that is stuck.
         which = ", ".join(pod.metadata.name for pod in leaving)
         return Plan(wait=Wait(f"head Pod {which} is still being deleted", TERMINATING_RETRY))
+    if snapshot.unnamed_head:
+        why = f"the status names the lost head {snapshot.unnamed_head} before the next is created"
+        return Plan(wait=Wait(why, STATUS_RETRY))
     return _create(snapshot)
 
 
