@@ -76,6 +76,17 @@ async def test_the_cookie_of_a_dashboard_opens_no_other_one_and_not_the_console(
         assert not console.asked
 
 
+async def test_logging_out_of_the_console_closes_its_dashboards() -> None:
+    async with dashboard_console(ray) as console:
+        await demo(console)
+        browser, another = await console.browser(), await console.browser()
+        other, kept = await console.opened(browser, "demo"), await console.opened(another, "demo")
+        assert (await other.get("/"))[0] == 200
+        await browser.post("/logout", {})
+        assert (await other.get("/"))[0] == 401
+        assert (await kept.get("/"))[0] == 200
+
+
 async def test_a_stranger_and_a_ticket_that_was_used_see_nothing() -> None:
     async with dashboard_console(ray) as console:
         await demo(console)

@@ -120,6 +120,12 @@ def _add_login_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--proxy-user-header", default="X-Forwarded-User", metavar="NAME")
     group.add_argument("--proxy-groups-header", default="X-Forwarded-Groups", metavar="NAME")
     group.add_argument(
+        "--proxy-logout",
+        default="",
+        metavar="URL",
+        help="path or address at which the proxy logs people out, as /oauth2/sign_out (default: no button)",
+    )
+    group.add_argument(
         "--proxy-groups",
         default="",
         metavar="A,B",

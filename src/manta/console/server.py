@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, quote, urlencode
 
@@ -23,13 +25,13 @@ from manta.console.login.method import Login
 from manta.console.pages import messages
 from manta.console.pages.api import api_page
 from manta.console.pages.layout import Frame, document
-from manta.console.pages.login import led_on, logged_in
+from manta.console.pages.login import led_on, logged_in, logged_out
 from manta.console.pages.page import Page
 from manta.console.pages.parts import PLURALS
 from manta.console.router import Router
 from manta.console.sessions import Cookies, Session, TooLongError, is_same_origin
-from manta.console.stream import digest, page_stream, shape
-from manta.console.visitors import Visitor, Visitors
+from manta.console.stream import digest, page_stream, shape, while_pending
+from manta.console.visitors import CHECK_SECONDS, ClosedError, Visitor, Visitors
 from manta.httpserver.handler import Handler
 from manta.httpserver.limits import Limits
 from manta.httpserver.messages import (
@@ -54,6 +56,7 @@ _POLICY: Final = (
 )
 AGAIN: Final = ("Refresh", "10")
 """Header of a page that the API server could not answer: the browser tries again after 10 s."""
+LOGIN_BYTES: Final = 12
 _READS: Final = frozenset(("GET", "HEAD"))
 _HTML: Final = "text/html; charset=utf-8"
 
@@ -112,7 +115,7 @@ class ConsoleHandler(Handler):
         if request.path == "/login" or request.path.startswith("/login/"):
             return await self._log_in(request)
         if request.path == "/logout" and request.method == "POST":
-            return self._redirect("/login", self._settings.cookies.forget())
+            return await self._log_out(request)
         session = self._session(request)
         if request.path == "/session":  # a tab whose stream has ended asks why
             return text_response(200, "out" if session is None else "in")
@@ -151,7 +154,25 @@ class ConsoleHandler(Handler):
     def _session(self, request: HttpRequest) -> Session | None:
         login, now = self._settings.login, self._now()
         kept = self._settings.cookies.session(request.headers, now) if login.by_cookie else None
-        return login.session(request, kept, now)
+        found = login.session(request, kept, now)
+        return None if found is not None and self._visitors.has_left(found) else found
+
+    async def _check(self, visitor: Visitor, session: Session) -> None:
+        """Raises Unauthorized or ClosedError if what is open for this session must end, and the client's errors."""
+        if session.is_over(self._now()) or self._visitors.has_left(session):
+            raise Unauthorized(401, "Unauthorized", "the login is over")
+        await visitor.check()
+
+    async def _until_over(self, visitor: Visitor, session: Session) -> None:
+        """Return when what is open for this session must end."""
+        while True:
+            try:
+                await self._check(visitor, session)
+            except (Unauthorized, ClosedError):
+                return
+            except MantaError as error:
+                log.warning("a login could not be checked: %s", error)
+            await visitor.watch.wait_newer(visitor.watch.version, CHECK_SECONDS)
 
     def _anonymous(self, request: HttpRequest) -> HttpResponse:
         """To the login. But after a link of another site the browser has not sent the cookie: it is led to the
@@ -186,13 +207,26 @@ class ConsoleHandler(Handler):
         try:
             answer = await login.answer(request, self._now())
             if isinstance(answer, Session):
-                return await self._welcome(answer)
+                login_id = secrets.token_urlsafe(LOGIN_BYTES)
+                return await self._welcome(msgspec.structs.replace(answer, login=login_id))
         except Unauthorized:
             answer = login.page("Kubernetes does not accept this token.", 401)
         except (MantaError, UsageError, TooLongError) as error:
             log.warning("%r: %s", request.path, error)
             answer = login.page(str(error), 502)
         return self._page(answer) if isinstance(answer, Page) else answer
+
+    async def _log_out(self, request: HttpRequest) -> HttpResponse:
+        if (session := self._session(request)) is not None:
+            await self._visitors.log_out(session)
+        login = self._settings.login
+        if login.by_cookie:
+            return self._redirect(login.logout, self._settings.cookies.forget())
+        if not login.logout:
+            return self._page(messages.refused("Log out at the proxy that logged you in.", 405))
+        # Not a redirect: the policy of the page lets its form lead to this server only.
+        text = document(logged_out(login.logout), self._frame(logged_in=False), "/login")
+        return HttpResponse(200, text.encode(), (("Refresh", f"0; url={login.logout}"),), _HTML)
 
     async def _welcome(self, session: Session) -> HttpResponse:
         """A page that leads on, not a redirect: after a link of another site the browser would not send
@@ -232,7 +266,10 @@ class ConsoleHandler(Handler):
         if request.method not in _READS:
             return self._page(messages.refused("This method is not used here.", 405))
         if (download := await self._router.download(visitor, request)) is not None:
-            return download
+            if isinstance(download.body, bytes):
+                return download
+            over = partial(self._until_over, visitor, session)
+            return replace(download, body=while_pending(over, download.body))
         page = await self._router.page(visitor, request.path, request.query)
         return self._page(page, visitor, request)
 
@@ -253,9 +290,7 @@ class ConsoleHandler(Handler):
         pairs = tuple((name, one) for name, found in parse_qs(query).items() for one in found)
 
         async def render() -> Page:
-            if session.is_over(self._now()):
-                raise Unauthorized(401, "Unauthorized", "the login is over")
-            await visitor.check()
+            await self._check(visitor, session)
             return await self._router.page(visitor, path, pairs)
 
         body = page_stream(visitor, render, request.param("seen"), request.param("shape"))
@@ -294,6 +329,7 @@ class ConsoleHandler(Handler):
             style=self._assets.address("console.css"),
             script=self._assets.address("console.js"),
             logged_in=logged_in,
+            logout=bool(self._settings.login.logout),
             notice=notice,
             history=self._router.history is not None,
         )

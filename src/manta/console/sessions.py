@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Final, TypeVar
@@ -26,6 +27,10 @@ MAX_COOKIE: Final = 4096
 """Bytes of name, value and attributes: browsers drop a longer cookie without a word."""
 
 
+MAX_ENDED: Final = 10_000
+"""Logins that are remembered as ended."""
+
+
 class Session(msgspec.Struct, frozen=True, array_like=True):
     expires: float
     token: str = ""
@@ -39,6 +44,8 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     user: str = ""
     """Who to impersonate: of a proxy that has logged the user in."""
     groups: tuple[str, ...] = ()
+    login: str = ""
+    """Random, the same in all cookies that come of one login; empty: of a proxy, with every request."""
 
     def is_over(self, now: float) -> bool:
         """Whether the login or its token has ended."""
@@ -48,6 +55,24 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
         """The same for all sessions that see the same things."""
         parts = (self.token, self.user, *self.groups, "", *self.namespaces)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+class EndedLogins:
+    """Whose cookie works no longer, although its time is not over: a copy of it, and those of dashboards.
+
+    In memory: a restart forgets them. A browser that logs out drops its own cookie in any case.
+    """
+
+    def __init__(self) -> None:
+        self._logins: OrderedDict[str, None] = OrderedDict()
+
+    def add(self, session: Session) -> None:
+        self._logins[session.login] = None
+        while len(self._logins) > MAX_ENDED:
+            self._logins.popitem(last=False)
+
+    def __contains__(self, session: Session) -> bool:
+        return session.login in self._logins
 
 
 class TooLongError(Exception):

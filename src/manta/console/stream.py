@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -96,6 +96,32 @@ async def page_stream(
     finally:
         visitor.streams -= 1
         visitor.visit()
+
+
+async def while_pending(
+    ending: Callable[[], Coroutine[Any, Any, None]], chunks: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    """The chunks until `ending` returns. Raises ConnectionResetError then: an end would look like a whole answer."""
+    over = asyncio.create_task(ending())
+    chunk: asyncio.Future[bytes] | None = None
+    try:
+        while True:
+            chunk = asyncio.ensure_future(anext(chunks))
+            await asyncio.wait((chunk, over), return_when=asyncio.FIRST_COMPLETED)
+            if over.done():
+                over.result()
+                raise ConnectionResetError("what this answer is for has ended")
+            try:
+                yield chunk.result()
+            except StopAsyncIteration:
+                return
+    finally:
+        tasks = (over, chunk) if chunk is not None else (over,)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(chunks, AsyncGenerator):
+            await chunks.aclose()
 
 
 async def _something_new(visitor: Visitor, version: int, seconds: float, told: str) -> None:

@@ -12,7 +12,7 @@ from manta.console.object_watch import ObjectWatch
 from manta.console.operators import LocalMetrics, Operators
 from manta.console.rights import Rights, ask_rights, user_name
 from manta.console.samples import Samples
-from manta.console.sessions import Session
+from manta.console.sessions import EndedLogins, Session
 from manta.console.views import SharedObjects
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, Unauthorized
@@ -107,6 +107,7 @@ class Visitors:
         """By the identity of their sessions."""
         self._users: dict[str, str] = {}
         """Who each is, of those whom Kubernetes knows and for whom there is room."""
+        self._ended = EndedLogins()
         self._objects = SharedObjects()
         self._samples = Samples()
 
@@ -133,16 +134,18 @@ class Visitors:
             found.visit()
             return found
 
-    async def disconnect(self, session: Session) -> None:
-        """End what the visitor of this session has open. Who is still logged in comes back."""
+    async def log_out(self, session: Session) -> None:
+        """End this login in all its windows and dashboards. Others of the same user go on: they come back by
+        themselves."""
+        if session.login:
+            self._ended.add(session)
         name = session.identity()
         if name in self._arrived():
             await self._forget(name)
 
-    def wake(self, session: Session) -> None:
-        """Have the streams of this session's visitor ask at once whether they may go on."""
-        if (found := self._arrived().get(session.identity())) is not None:
-            found.watch.notify()
+    def has_left(self, session: Session) -> bool:
+        """Whether this login was ended."""
+        return session in self._ended
 
     async def close(self) -> None:
         for name in tuple(self._known):

@@ -56,6 +56,12 @@ def test_behind_a_proxy_it_may_impersonate_and_nothing_else() -> None:
     assert arguments(f"{PROXY},console.proxy.groups={{a,b}}").proxy_groups == "a,b"
 
 
+def test_the_logout_of_the_proxy_is_known() -> None:
+    logout = "console.proxy.logout=/oauth2/sign_out?rd=/"
+    assert arguments(f"{PROXY},{logout}").proxy_logout == "/oauth2/sign_out?rd=/"
+    assert not arguments(PROXY).proxy_logout
+
+
 def test_its_pod_is_restricted() -> None:
     spec = pod()
     [container] = spec["containers"]

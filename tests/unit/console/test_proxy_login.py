@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from manta.api.usage import UsageError
+from manta.cli.server.console_logins import logout_of
 from manta.console.login.proxy import Proxy, ProxyLogin
 from manta.console.sessions import Session
 from manta.httpserver.messages import HttpRequest
@@ -68,6 +70,28 @@ async def test_kubernetes_sees_the_user_of_the_proxy(tmp_path: Path) -> None:
         browser.headers["x-forwarded-user"] = name
         assert (await browser.get("/"))[0] == 401  # reserved names are of Kubernetes
         assert (await browser.post("/logout", {}, sec_fetch_site="cross-site"))[0] == 403
+
+
+@pytest.mark.parametrize("to", ["/oauth2/sign_out?rd=%2F", "https://login.example/out", ""])
+async def test_the_logout_is_the_proxys(tmp_path: Path, to: str) -> None:
+    (tmp_path / "secret").write_text(SECRET)
+    flags = ("--proxy-secret-file", str(tmp_path / "secret"), "--proxy-logout", to)
+    async with shared_console(tmp_path, *flags, login="proxy") as shared:
+        browser = shared.browser()
+        browser.headers = {"x-forwarded-user": "ada", "x-manta-proxy-secret": SECRET}
+        assert ("Log out" in (await browser.get("/"))[1]) is bool(to)
+        status, text = await browser.post("/logout", {})
+        assert browser.answer is not None
+        if to:
+            assert (status, browser.answer.headers["Refresh"]) == (200, f"0; url={to}")
+        else:
+            assert (status, "Log out at the proxy" in text) == (405, True)
+
+
+@pytest.mark.parametrize("wrong", ["//evil.example", "/\\evil", "http://proxy.example", "a b", "x"])
+def test_an_address_that_is_no_logout_is_refused(wrong: str) -> None:
+    with pytest.raises(UsageError, match="--proxy-logout"):
+        logout_of(wrong)
 
 
 def test_a_session_without_rights_has_no_client() -> None:

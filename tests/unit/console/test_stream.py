@@ -134,7 +134,7 @@ async def test_a_tab_whose_visitor_has_left_comes_back_as_a_new_one() -> None:
         async with opened(console, "/") as messages:
             await anext(messages)
             await anext(messages)
-            await console.visitors.disconnect(Session(expires=0.0))
+            await console.visitors.log_out(Session(expires=0.0))
             async with asyncio.timeout(30):
                 assert not [one async for one in messages if b"trouble" in one]  # the stream ends
         async with opened(console, "/") as messages:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import logging
+import re
 import secrets
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -22,6 +23,8 @@ from manta.console.sessions import KEY_BYTES, Cookies
 log = logging.getLogger(__name__)
 
 _MIN_KEY = 32
+_PRINTABLE = re.compile(r"[!-~]+")
+_PATH = re.compile(r"/(?![/\\])[!-~]*")
 
 
 def login_of(args: argparse.Namespace, key: bytes, url: SplitResult, fetch: Fetch) -> Login:
@@ -31,7 +34,8 @@ def login_of(args: argparse.Namespace, key: bytes, url: SplitResult, fetch: Fetc
     if args.login == "proxy":
         secret = secret_of(args.proxy_secret_file, "--proxy-secret-file", MIN_SECRET)
         only = frozenset(filter(None, map(str.strip, args.proxy_groups.split(","))))
-        return ProxyLogin(Proxy(secret, args.proxy_user_header, args.proxy_groups_header, only))
+        headers = (args.proxy_user_header, args.proxy_groups_header)
+        return ProxyLogin(Proxy(secret, *headers, only, logout_of(args.proxy_logout)))
     for name in ("issuer", "client_id"):
         if not getattr(args, f"oidc_{name}"):
             raise UsageError(f"--login oidc: --oidc-{name.replace('_', '-')} is missing")
@@ -43,6 +47,16 @@ def login_of(args: argparse.Namespace, key: bytes, url: SplitResult, fetch: Fetc
     client = Client(args.oidc_issuer, args.oidc_client_id, secret, args.oidc_scopes)
     cookies = cookies_of(key, url, "login")
     return OidcLogin(Issuer(client, fetch), cookies, url.geturl())
+
+
+def logout_of(text: str) -> str:
+    """A path of this host, or an address with TLS. Raises UsageError."""
+    if not text or _PATH.fullmatch(text):
+        return text
+    if not _PRINTABLE.fullmatch(text):
+        raise UsageError(f"--proxy-logout {text!r}: must be a path or an address")
+    address_of(text.partition("?")[0], "--proxy-logout", path=True)
+    return text
 
 
 def address_of(text: str, flag: str, *, path: bool = False) -> SplitResult:

@@ -127,6 +127,8 @@ class DashboardHandler(Handler):
         found = self._cookies.opened(cookie_value(request.headers, self._cookies.name), Opened)
         if found is None or found.session.is_over(self._now()):
             return None
+        if self._visitors.has_left(found.session):
+            return None
         label = self._site.label(request.headers.get("host", ""))
         return found if label_of(found.key) == label else None
 

@@ -22,6 +22,9 @@ class Login(ABC):
     has_tokens: ClassVar[bool] = True
     """Whether a session may hold a token, so that its cookie must be encrypted."""
 
+    logout: str = "/login"
+    """Where a browser goes after the logout; empty: nobody can log out here."""
+
     @abstractmethod
     def page(self, why: str = "", status: int = 200) -> Page:
         """How to log in, and what went wrong."""

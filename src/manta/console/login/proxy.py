@@ -32,6 +32,8 @@ class Proxy:
     groups_header: str = "x-forwarded-groups"
     only: frozenset[str] = frozenset()
     """Groups that count; empty: all."""
+    logout: str = ""
+    """The address at which the proxy logs people out."""
 
 
 class ProxyLogin(Login):
@@ -39,6 +41,7 @@ class ProxyLogin(Login):
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
+        self.logout = proxy.logout
 
     def page(self, why: str = "", status: int = 200) -> Page:
         return login_page(by_proxy(), why, status)

@@ -22,6 +22,8 @@ class Frame:
     style: str = "/static/console.css"
     script: str = "/static/console.js"
     logged_in: bool = True
+    logout: bool = True
+    """Whether people can log out here."""
     notice: str = ""
     """What has just been done."""
     history: bool = False
@@ -82,7 +84,10 @@ def _bar(frame: Frame, path: str) -> Html:
         tag("a", name, href=to, aria_current="page" if to == path else None)
         for name, to in (*NAVIGATION, *(HISTORY if frame.history else ()))
     ]
-    leave = tag("form", tag("button", "Log out", class_="quiet"), method="post", action="/logout")
+    leave = None
+    if frame.logout:
+        button = tag("button", "Log out", class_="quiet")
+        leave = tag("form", button, method="post", action="/logout")
     who = tag("span", frame.user, class_="user", title=frame.server)
     return tag(
         "nav", _brand(), tag("div", links, class_="links"), tag("div", who, leave, class_="who")

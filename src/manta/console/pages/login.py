@@ -61,5 +61,9 @@ def to_issuer(address: str) -> Page:
     return small("Log in", tag("p", tag("a", "Continue", href=address)))
 
 
+def logged_out(address: str) -> Page:
+    return small("Logged out", tag("p", tag("a", "Continue", href=address)))
+
+
 def by_proxy() -> Html:
     return tag("p", "A proxy in front of this console logs people in. Use its address.")
