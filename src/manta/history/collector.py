@@ -17,8 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from manta.history.answers import AnswerFiles, AnswerShipper, Fetch, pause_after, poll
 from manta.history.events import posted_session
 from manta.history.layout import InvalidName
@@ -102,7 +100,7 @@ class Collector(Handler):
             session = posted_session(request.body)
             if session:
                 self._who.session(session)
-        except (msgspec.MsgspecError, InvalidName) as error:
+        except ValueError as error:
             return text_response(400, f"not an array of Ray events: {error}\n")
         try:
             if session:

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from manta.history.json_text import read_json
+
 
 class _Camel(msgspec.Struct, frozen=True, rename="camel"):
     pass
@@ -182,12 +184,15 @@ def read_line(line: bytes) -> tuple[RayEvent, ...]:
     line = line.strip()
     if not line:
         return ()
-    return _decode_array(line) if line.startswith(b"[") else (_decode_one(line),)
+    if line.startswith(b"["):
+        return read_json(_decode_array, line)
+    return (read_json(_decode_one, line),)
 
 
 def posted_session(body: bytes) -> str:
     """The session of a posted array; empty for an empty array. Raises ValueError if it is no array."""
-    return next((one.session_name for one in _decode_posted(body) if one.session_name), "")
+    posted = read_json(_decode_posted, body)
+    return next((one.session_name for one in posted if one.session_name), "")
 
 
 def hex_id(text: str) -> str:

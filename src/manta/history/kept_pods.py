@@ -65,6 +65,7 @@ def _identity_of(directory: Path) -> Identity | None:
 def _posts_by_session(directory: Path) -> dict[str, Path]:
     """The posts of each session in a file of its own: a Pod whose Ray restarted has several."""
     found: dict[str, Path] = {}
+    skipped = 0
     try:
         posts = (directory / POSTS).open("rb")
     except FileNotFoundError:
@@ -74,10 +75,13 @@ def _posts_by_session(directory: Path) -> dict[str, Path]:
             try:
                 session = posted_session(line)
                 Identity("a", "raycluster", "a", "a", "a", "").session(session)
-            except (msgspec.MsgspecError, InvalidName):
-                continue  # cut off by a crash, or posted by something else
+            except ValueError:  # cut off by a crash, or posted by something else
+                skipped += 1
+                continue
             fresh = session not in found
             file = found.setdefault(session, directory / f"posts.{session}")
             with file.open("wb" if fresh else "ab") as part:
                 part.write(line)
+    if skipped:
+        log.warning("%s: %d posts that are no events of Ray are not kept", directory.name, skipped)
     return found

@@ -19,6 +19,7 @@ from manta.history.logs import LogReader
 from manta.history.store import Store, StoreError
 from manta.httpserver.messages import HttpRequest
 from support.history import (
+    DEEP_POST,
     RECORDED,
     SESSION,
     WHO,
@@ -221,6 +222,7 @@ async def test_a_full_disk_is_answered_with_503_and_leaves_no_half_line(
         b"\xff",
         b'[{"sessionName": "session_/../x"}]',
         b'[{"sessionName": "/etc"}]',
+        DEEP_POST,
     ],
 )
 async def test_a_post_that_is_no_array_of_events_is_refused(tmp_path: Path, body: bytes) -> None:

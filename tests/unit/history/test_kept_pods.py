@@ -12,7 +12,15 @@ from manta.history.catalog import Catalog
 from manta.history.index import queries
 from manta.history.kept_pods import import_pod
 from manta.localplane.node.pod.kept import KeptPod
-from support.history import RECORDED, SESSION, WHO, file_store, generated_lines, write_session
+from support.history import (
+    DEEP_POST,
+    RECORDED,
+    SESSION,
+    WHO,
+    file_store,
+    generated_lines,
+    write_session,
+)
 
 ANNOTATIONS = {
     names.ANNOTATION_HISTORY: "rayjob/train/train-abc",
@@ -40,6 +48,18 @@ def test_logs_and_posts_are_taken_and_the_directory_is_removed(tmp_path: Path) -
     summary = queries.summary(database)
     assert summary["tasks"]["FAILED"] == 1
     assert (summary["log_files"], summary["ray_version"]) == (1, "2.60.0")
+
+
+def test_a_post_that_is_nested_too_deeply_costs_only_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory, store = kept(tmp_path), file_store(tmp_path)
+    (directory / "posts.jsonl").write_bytes(DEEP_POST + RECORDED.read_bytes())
+    import_pod(store, directory, tmp_path / "answers")
+    database = Catalog(store, tmp_path / "cache").open_index(WHO.session(SESSION))
+    assert database is not None
+    assert queries.summary(database)["tasks"]["FAILED"] == 1
+    assert "1 posts that are no events of Ray are not kept" in caplog.text
 
 
 def test_taking_again_after_a_crash_before_the_removal_gives_the_same(

@@ -86,7 +86,7 @@ class IndexBuilder:
         for line in lines:
             try:
                 events = read_line(line)
-            except (msgspec.MsgspecError, ValueError) as error:
+            except ValueError as error:
                 self.invalid_lines += 1
                 if self.invalid_lines == 1:
                     log.warning("skipped an invalid line of events: %s", error)
