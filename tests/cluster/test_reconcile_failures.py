@@ -11,17 +11,26 @@ import pytest
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import DEPLOYMENTS, PODS
+from manta.kube.client import Client
+from manta.kube.transport import Request
 from manta.localplane.builtin.deployment.controller import DeploymentController
 from manta.localplane.controllers import ControllerOptions, built_in_controllers
+from support.faults import status
 from support.raycluster import NAMESPACE, ray_cluster, template
 from support.raycrds import ray_crds
 from support.reconcile_failures import BY_KIND, all_controllers, an_object, operated
-from support.virtual import running, virtual_plane, virtually
+from support.virtual import faulty, running, virtual_plane, virtually
 
 SECRET = "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl"
 LAZY = ("RayJob", "RayService")
 """Kinds whose spec is decoded when it is needed."""
 PHASES = {"plan": "plan", "next_status": "status"}
+REFUSALS = {
+    "RayCluster": ("Blocked", "Forbidden"),
+    "RayJob": ("Ready", "Forbidden"),
+    "RayService": ("Ready", "CannotStart"),
+}
+"""Type and reason of the condition that shows an action that was refused."""
 
 
 def _name_in(snapshot: Any) -> str:
@@ -71,6 +80,36 @@ async def test_a_phase_that_raises_becomes_a_condition_an_event_and_a_metric(
             monkeypatch.undo()
             await asyncio.sleep(400)
             assert await all_.condition(kind, "bad") is None
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+@virtually
+async def test_a_finalizer_that_is_refused_is_a_condition_and_an_event(kind: str) -> None:
+    resource, _, _ = BY_KIND[kind]
+
+    def is_patch(request: Request) -> bool:
+        return request.method == "PATCH" and request.path.endswith(f"/{resource.plural}/refused")
+
+    async with virtual_plane(crds=ray_crds()) as plane:
+        faults = faulty(plane)
+        faults.answer(is_patch, status(403, "Forbidden", "denied by a webhook"), times=20)
+        async with operated(plane, Client(faults)) as all_:
+            body = an_object(kind, "refused")
+            body["metadata"]["annotations"] = {"ray.io/ft-enabled": "true"}
+            await plane.client.create(resource, NAMESPACE, body)
+            await asyncio.sleep(20)
+            conditions = (await all_.get(kind, "refused"))["status"]["conditions"]
+            why = f"cannot patch {kind} default/refused: denied by a webhook (403 Forbidden)"
+            type_, reason = REFUSALS[kind]
+            [condition] = [one for one in conditions if one["type"] == type_]
+            assert (condition["reason"], condition["message"]) == (reason, why)
+            [event] = await all_.events("refused", f"FailedToUpdate{kind}")
+            assert "denied by a webhook" in event["note"]
+            await asyncio.sleep(4000)
+            found = await all_.get(kind, "refused")
+            assert found["metadata"]["finalizers"]
+            if kind != "RayCluster":  # there the message stays until the Pods are ready
+                assert "denied" not in str(found["status"]["conditions"])
 
 
 @virtually

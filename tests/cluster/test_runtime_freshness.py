@@ -20,7 +20,7 @@ from manta.api.resources import CONFIG_MAPS
 from manta.kube.client import Client
 from manta.kube.transport import Transport
 from manta.reconcile.actions import Create, Delete
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.plan import do
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
@@ -34,7 +34,7 @@ PARENT = Key("default", "parent")
 
 
 class Why(ActionCause):
-    SCALE = NO_EVENT
+    SCALE = ONLY_FAILURES
 
 
 class Map(View, frozen=True, kw_only=True):

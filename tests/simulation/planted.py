@@ -206,9 +206,9 @@ BUGS: tuple[Bug, ...] = (
         (
             "controllers/raycluster/blocked.py",
             (
-                "    rejected = _rejected_action(outcome.failure)\n"
-                "    if rejected is not None:\n"
-                "        return same_failure(known, _condition(rejected))\n"
+                "    rejected = outcome.failure\n"
+                "    if rejected is not None and not is_routine(rejected):\n"
+                "        return same_failure(known, _condition(blockage_of(rejected)))\n"
                 "    problem = _obstacle(snapshot) or _blocked_pods(snapshot)"
             ),
             "    problem = None",

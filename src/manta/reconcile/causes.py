@@ -11,7 +11,7 @@ from manta.runtime.recorder import EventType
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """The Event of one cause. An empty reason: no Event, on purpose."""
+    """The Event of one cause. Without a reason, a success leaves none, and a failure a general one."""
 
     action: str
     done: str = ""
@@ -47,7 +47,8 @@ def _about(kind: str, noun: str, action: str, past: str, why: str = "") -> Reaso
     )
 
 
-NO_EVENT = Reasons("Update")
+ONLY_FAILURES = Reasons("Update")
+"""No Event of what was done, on purpose."""
 
 
 class ActionCause(Enum):

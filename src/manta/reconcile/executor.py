@@ -31,6 +31,7 @@ from manta.kube.errors import (
 )
 from manta.reconcile.actions import Action, Call, Create, Delete, OnExists, Patch
 from manta.reconcile.concurrency import LARGE, ConcurrencyLimit, LargePlanThrottle
+from manta.reconcile.failure_log import FailureLog
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
 from manta.reconcile.plan import Plan, Stage
 from manta.runtime.freshness import Freshness, Owner
@@ -103,6 +104,7 @@ class PlanExecutor:
         self._client = client
         self._freshness = freshness
         self._throttle = LargePlanThrottle()
+        self._failure_log = FailureLog()
         self._known: dict[tuple[Resource, Key], float] = {}
         """Objects of users that no cache shows, and until when they are assumed to exist."""
         self._created: dict[tuple[Resource, Key], float] = {}
@@ -137,6 +139,8 @@ class PlanExecutor:
             failed = [one for one in results if isinstance(one, Failure)]
             done += [one for one in results if isinstance(one, Result)]
             failures += failed
+            for one in failed:
+                self._failure_log.add(owner, one)
             stopped = any(one.matters for one in failed) and not stage.independent
         return Outcome(tuple(done), tuple(failures), tuple(skipped))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from manta.api.meta import Key
+from manta.api.meta import Key, Uid
 from manta.api.resources import PODS
-from manta.kube.errors import Conflict, Forbidden, Unreachable
-from manta.reconcile.actions import Create
-from manta.reconcile.causes import NO_EVENT, ActionCause, Reasons
+from manta.kube.errors import Conflict, Forbidden, NotFound, Unreachable
+from manta.reconcile.actions import Call, Create, Delete, Patch
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause, Reasons
 from manta.reconcile.events import action_events
 from manta.reconcile.outcome import Failure, Outcome, Result
 from manta.runtime.gate import WritesStopped
@@ -20,8 +20,8 @@ class Why(ActionCause):
         done_note="Created head Pod {key}",
         failed_note="Failed to create head Pod {key}: {error}",
     )
-    SILENT = NO_EVENT, "nothing is recorded"
-    ALSO_SILENT = NO_EVENT
+    SILENT = ONLY_FAILURES, "nothing is recorded"
+    ALSO_SILENT = ONLY_FAILURES
 
 
 KEY = Key("default", "head")
@@ -66,3 +66,31 @@ def test_a_cause_may_be_silent_on_purpose() -> None:
 
 def test_causes_with_equal_events_stay_different() -> None:
     assert [str(one) for one in Why] == ["head", "nothing is recorded", "also silent"]
+
+
+def test_a_failure_is_reported_also_where_a_success_is_not() -> None:
+    refused = Forbidden(403, "Forbidden", "denied by a webhook")
+    cause = Why.SILENT
+    actions = (
+        action(cause),
+        Patch(PODS, KEY, {}, cause),
+        Delete(PODS, KEY, Uid("1"), cause),
+        Call("stop", KEY, cause),
+    )
+    failures = tuple(Failure(one, refused) for one in actions)
+    found = [(one.reason, one.action, one.note) for one in action_events(Outcome((), failures))]
+    why = "default/head: denied by a webhook (403 Forbidden)"
+    assert found == [
+        ("FailedToCreatePod", "Create", f"Failed to create Pod {why}"),
+        ("FailedToUpdatePod", "Update", f"Failed to update Pod {why}"),
+        ("FailedToDeletePod", "Delete", f"Failed to delete Pod {why}"),
+        ("FailedToStop", "Stop", f"Failed to stop {why}"),
+    ]
+
+
+def test_an_object_that_went_meanwhile_is_no_failure_of_a_silent_cause() -> None:
+    gone = NotFound(404, "NotFound", "pods head not found", {"name": "head"})
+    no_such_kind = NotFound(404, "NotFound", "page not found")
+    patch = Patch(PODS, KEY, {}, Why.SILENT)
+    assert notes(Outcome(failures=(Failure(patch, gone),))) == []
+    assert len(notes(Outcome(failures=(Failure(patch, no_such_kind),)))) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from manta.api.resources import (
 from manta.kube.client import Client
 from manta.kube.errors import AlreadyExists, Conflict, Forbidden, Unreachable
 from manta.reconcile.actions import Action, Call, Create, Delete, OnExists, Patch
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.concurrency import LINGER_SECONDS, MAX_CONCURRENT, MAX_YIELD_SECONDS
 from manta.reconcile.executor import (
     RECREATED_SECONDS,
@@ -44,7 +45,7 @@ OWNER = Owner("toy", Key("default", "parent"))
 
 
 class Why(ActionCause):
-    TEST = NO_EVENT
+    TEST = ONLY_FAILURES
 
 
 @dataclass
@@ -644,3 +645,22 @@ async def test_pods_are_deleted_with_the_grace_that_was_asked_for() -> None:
         now = Delete(PODS, key, made.metadata.uid, Why.TEST, grace_seconds=0)
         assert (await here.executor.execute(OWNER, do(now))).failure is None
         assert (await here.plane.client.list(PODS, "default")).items == []
+
+
+@virtually
+async def test_a_failed_action_is_logged_as_a_warning_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with executor_fixture() as here:
+        here.faults.answer(is_write, status(403, "Forbidden", "denied"), times=None)
+        for _ in range(3):
+            await here.executor.execute(OWNER, do(create("a")))
+        other = Owner("toy", Key("default", "other"))
+        await here.executor.execute(other, do(create("b")))
+        await asyncio.sleep(61)
+        await here.executor.execute(OWNER, do(create("a")))
+    warnings = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    why = "denied (403 Forbidden)"
+    assert warnings == [
+        f"cannot create ConfigMap default/{name}: {why}" for name in ("a", "b", "a")
+    ]

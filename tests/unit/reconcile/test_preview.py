@@ -9,7 +9,7 @@ import pytest
 from manta.api.meta import Key, Uid
 from manta.api.resources import PODS
 from manta.reconcile.actions import Delete
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 from manta.reconcile.preview import first_plan, with_finalizer
 
@@ -33,7 +33,7 @@ def test_a_living_object_gets_the_finalizer_once(
 
 
 class Why(ActionCause):
-    TEST = NO_EVENT
+    TEST = ONLY_FAILURES
 
 
 ACT = do(Delete(PODS, Key("default", "a"), Uid("u"), Why.TEST))

@@ -15,7 +15,7 @@ from manta.kube.client import Client
 from manta.kube.errors import Conflict, Forbidden, MantaError
 from manta.kube.transport import Transport
 from manta.reconcile.actions import Call
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.events import Event
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
@@ -33,7 +33,7 @@ MINUTES = timedelta(minutes=5)
 
 
 class Why(ActionCause):
-    TEST = NO_EVENT
+    TEST = ONLY_FAILURES
 
 
 LATE = do(Call("v", KEY, Why.TEST))

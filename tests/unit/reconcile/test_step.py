@@ -7,7 +7,7 @@ from datetime import timedelta
 from manta.api.conditions import Blockage
 from manta.api.meta import Key
 from manta.reconcile.actions import Call
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.reconcile.step import Step, chain, earliest, join, step_then
@@ -16,7 +16,7 @@ SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 
 class Why(ActionCause):
-    TEST = NO_EVENT
+    TEST = ONLY_FAILURES
 
 
 ONE = Call("one", Key("default", "x"), Why.TEST)

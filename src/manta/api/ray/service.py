@@ -60,6 +60,8 @@ class ServiceConditionReason(StrEnum):
     SUSPEND_IN_PROGRESS = "SuspendInProgress"
     SUSPEND_COMPLETE = "SuspendComplete"
     RESUMED = "RayServiceResumed"
+    CANNOT_START = "CannotStart"
+    """Ours, as is CANARY_REJECTED: the finalizer was refused, and nothing has begun yet."""
 
 
 # ── spec ─────────────────────────────────────────────────────────────────────────────────

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from manta.reconcile.causes import NO_EVENT, ActionCause, Reasons
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause, Reasons
 
 CONTROLLER = "idlesuspend-controller"
 
 
 class Cause(ActionCause):
-    IDLE = NO_EVENT, "nobody uses the cluster"
-    FORGET = NO_EVENT, "what was recorded is no longer true"
-    USAGE = NO_EVENT, "the hours of the cluster are counted by other resources from now on"
+    IDLE = ONLY_FAILURES, "nobody uses the cluster"
+    FORGET = ONLY_FAILURES, "what was recorded is no longer true"
+    USAGE = ONLY_FAILURES, "the hours of the cluster are counted by other resources from now on"
     USED_AGAIN = (
         Reasons(
             action="CancelIdleSuspend",

@@ -26,9 +26,8 @@ from manta.controllers.raycluster.facts import (
 )
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status_events import invalid_reason
-from manta.kube.errors import Conflict, Unreachable
-from manta.reconcile.actions import Call
-from manta.reconcile.outcome import Failure, Outcome
+from manta.reconcile.failures import blockage_of, is_routine
+from manta.reconcile.outcome import Outcome
 from manta.rules.pod_health import POD_FAILED, blockage, is_ready, is_terminating
 from manta.rules.validation.violation import violations_message
 
@@ -44,9 +43,9 @@ def blocked_condition(
             Blockage(invalid_reason(snapshot.violations), violations_message(snapshot.violations))
         )
     known = find(snapshot.cluster.status.conditions, ClusterConditionType.BLOCKED)
-    rejected = _rejected_action(outcome.failure)
-    if rejected is not None:
-        return same_failure(known, _condition(rejected))
+    rejected = outcome.failure
+    if rejected is not None and not is_routine(rejected):
+        return same_failure(known, _condition(blockage_of(rejected)))
     problem = _obstacle(snapshot) or _blocked_pods(snapshot)
     if problem is not None:
         return _condition(problem)
@@ -82,16 +81,6 @@ def _condition(problem: Blockage) -> Condition:
         reason=problem.reason,
         message=problem.message,
     )
-
-
-def _rejected_action(failure: Failure | None) -> Blockage | None:
-    if failure is None or isinstance(failure.error, Conflict | Unreachable):
-        return None
-    reason = getattr(failure.error, "reason", "") or type(failure.error).__name__
-    action = failure.action
-    kind = "" if isinstance(action, Call) else f"{action.resource.kind} "
-    verb = type(action).__name__.lower()
-    return Blockage(reason, f"cannot {verb} {kind}{action.key}: {failure.error}")
 
 
 def _obstacle(snapshot: ClusterSnapshot) -> Blockage | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from manta.reconcile.causes import NO_EVENT, ActionCause, Reasons, created, deleted, updated
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause, Reasons, created, deleted, updated
 
 CONTROLLER: Final = "rayjob-controller"
 
 
 class Cause(ActionCause):
-    ADD_FINALIZER = NO_EVENT
-    REMOVE_FINALIZER = NO_EVENT
+    ADD_FINALIZER = ONLY_FAILURES
+    REMOVE_FINALIZER = ONLY_FAILURES
     NEW_ATTEMPT = created("RayCluster")
     SUBMIT_BY_JOB = created("RayJobSubmitter", "submitter Job")
     SUBMIT_BY_HTTP = Reasons(
@@ -21,7 +21,7 @@ class Cause(ActionCause):
         done_note="Submitted the job to the dashboard of {key}",
         failed_note="Failed to submit the job: {error}",
     )
-    NOTE_HEAD = NO_EVENT
+    NOTE_HEAD = ONLY_FAILURES
     HEAD_SERVICE = created("Service")
     HEAD_SERVICE_DRIFT = updated("Service")
     POD_GROUP = created("PodGroup")

@@ -10,7 +10,8 @@ from manta.controllers.rayjob.conditions import conditions
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.submission import SubmissionRefusedError
 from manta.controllers.rayjob.transitions import JobStep, fail, has_failed, stage_failures
-from manta.reconcile.outcome import UNTRIED, Failure, Outcome
+from manta.reconcile.failures import blockage_of
+from manta.reconcile.outcome import UNTRIED, Outcome
 
 
 def next_status(snapshot: JobSnapshot, step: JobStep, outcome: Outcome) -> RayJobStatus:
@@ -34,11 +35,5 @@ def _after(
     if isinstance(error, SubmissionRefusedError):
         failed = fail(snapshot, JobFailedReason.SUBMISSION_FAILED, str(error))
         return failed.status_change(snapshot.status, UNTRIED), None
-    blocked_by = _blocked_by(failures[0])
+    blocked_by = blockage_of(failures[0])
     return msgspec.structs.replace(status, message=blocked_by.message), blocked_by
-
-
-def _blocked_by(failure: Failure) -> Blockage:
-    reason = getattr(failure.error, "reason", "") or type(failure.error).__name__
-    verb = type(failure.action).__name__.lower()
-    return Blockage(reason, f"cannot {verb} {failure.action.key}: {failure.error}")

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from manta.reconcile.causes import NO_EVENT, ActionCause, Reasons, created, deleted, updated
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause, Reasons, created, deleted, updated
 
 CONTROLLER: Final = "rayservice-controller"
 
 
 class Cause(ActionCause):
-    ADD_FINALIZER = NO_EVENT
-    REMOVE_FINALIZER = NO_EVENT
+    ADD_FINALIZER = ONLY_FAILURES
+    REMOVE_FINALIZER = ONLY_FAILURES
     CREATE_CLUSTER = created("RayCluster")
     UPDATE_CLUSTER = updated("RayCluster")
     ADOPT_CLUSTER = updated("RayCluster")
-    NOTE_DEADLINE = NO_EVENT
+    NOTE_DEADLINE = ONLY_FAILURES
     DELETE_CLUSTER = deleted("RayCluster")
     HEAD_LABEL = updated("HeadPodServeLabel", "the serve label of head Pod")
-    SERVING_LABEL = NO_EVENT
+    SERVING_LABEL = ONLY_FAILURES
     RESIZE_CLUSTER = updated("RayCluster")
     REJECT_SPEC = Reasons(
         "Update",

@@ -36,6 +36,7 @@ from manta.controllers.rayservice.wait_messages import (
     upgrade_message,
 )
 from manta.manifests.serve_services import cluster_serve_service_name, serve_service_name
+from manta.reconcile.failures import blockage_of, is_routine
 from manta.reconcile.outcome import Outcome
 from manta.rules.validation.service import initializing_timeout
 from manta.rules.validation.violation import violations_message
@@ -79,7 +80,17 @@ def _drop(status: RayServiceStatuses, types: Iterable[Type]) -> RayServiceStatus
     return msgspec.structs.replace(status, conditions=conditions)
 
 
-# ── invalid, timed out ───────────────────────────────────────────────────────────────────
+# ── not begun, invalid, timed out ───────────────────────────────────────────────────────────────────
+
+
+def _new(snapshot: ServiceSnapshot, outcome: Outcome) -> RayServiceStatuses:
+    """Only a refusal is worth a word: else the finalizer is set, and the next reconcile begins."""
+    failure, known = outcome.failure, find(snapshot.status.conditions, Type.READY)
+    has_begun = known is not None and known.reason != Reason.CANNOT_START
+    if failure is None or is_routine(failure) or has_begun:
+        return snapshot.status
+    why = blockage_of(failure).message
+    return _set(snapshot, snapshot.status, (Type.READY, "False", Reason.CANNOT_START, why))
 
 
 def _invalid(snapshot: ServiceSnapshot, _: Outcome) -> RayServiceStatuses:
@@ -157,7 +168,7 @@ def _suspending(snapshot: ServiceSnapshot, outcome: Outcome) -> RayServiceStatus
     if not is_everything_gone(snapshot):
         message = _what_is_left(snapshot)
         if outcome.failure is not None:
-            message = str(outcome.failure.error)
+            message = blockage_of(outcome.failure).message
         reason = Reason.SUSPEND_IN_PROGRESS
         return _set(snapshot, snapshot.status, (Type.SUSPENDING, "True", reason, message))
     message, reason = "all objects are deleted", Reason.SUSPEND_COMPLETE
@@ -194,7 +205,8 @@ def _resuming(snapshot: ServiceSnapshot, _: Outcome) -> RayServiceStatuses:
 
 def _serving(snapshot: ServiceSnapshot, step: ServiceStep, outcome: Outcome) -> RayServiceStatuses:
     status = snapshot.status
-    if find(status.conditions, Type.READY) is None:
+    before = find(status.conditions, Type.READY)
+    if before is None or before.reason == Reason.CANNOT_START:
         status = _restarted(snapshot, status)
     status = step.status_change(status, outcome)
     status = msgspec.structs.replace(
@@ -284,6 +296,7 @@ def _with_rollback(snapshot: ServiceSnapshot, status: RayServiceStatuses) -> Ray
 
 
 _STATUS: dict[Phase, Callable[[ServiceSnapshot, Outcome], RayServiceStatuses]] = {
+    Phase.NEW: _new,
     Phase.SUSPEND_REQUESTED: _suspend_requested,
     Phase.SUSPENDING: _suspending,
     Phase.RESUMING: _resuming,

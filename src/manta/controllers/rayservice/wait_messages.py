@@ -15,7 +15,7 @@ from manta.controllers.rayservice.facts.serve import (
     serving_obstacle,
 )
 from manta.controllers.rayservice.snapshot import NotQueried, ServiceSnapshot
-from manta.kube.errors import Conflict, Unreachable
+from manta.reconcile.failures import blockage_of, is_routine
 from manta.reconcile.outcome import Outcome
 
 
@@ -101,6 +101,4 @@ def _cluster(snapshot: ServiceSnapshot, side: RayServiceStatus) -> str:
 def _action_error(outcome: Outcome) -> str:
     """The error of an action that failed; empty for errors that pass by themselves."""
     failure = outcome.failure
-    if failure is None or isinstance(failure.error, Conflict | Unreachable):
-        return ""
-    return f"{failure.action.key}: {failure.error}"
+    return "" if failure is None or is_routine(failure) else blockage_of(failure).message

@@ -37,7 +37,7 @@ from manta.localplane.fakenodes.pod_status import Placement, next_status
 from manta.localplane.fakenodes.script import Exit, Script, ScriptError, parse
 from manta.localplane.kubelet import LEASE_NAMESPACE, lease_manifest
 from manta.reconcile.actions import Delete, Patch
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.reconcile.reconciler import Reconciler, Subject
@@ -55,8 +55,8 @@ RESOLUTION = 0.001
 
 
 class Cause(ActionCause):
-    TRANSITION = NO_EVENT, "the fake Pod changes its stage"
-    DELETED = NO_EVENT, "the fake Pod has ended and was deleted"
+    TRANSITION = ONLY_FAILURES, "the fake Pod changes its stage"
+    DELETED = ONLY_FAILURES, "the fake Pod has ended and was deleted"
 
 
 @dataclass(frozen=True, slots=True)

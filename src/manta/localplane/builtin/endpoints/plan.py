@@ -18,14 +18,14 @@ from manta.localplane.builtin.endpoints.slices import Packed, pack
 from manta.localplane.builtin.endpoints.snapshot import MANAGER, ServiceSnapshot, selects
 from manta.localplane.builtin.views import EndpointSlice, Service, as_json
 from manta.reconcile.actions import Create, Delete, OnExists, Patch
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
 
 class Cause(ActionCause):
-    CHANGED = NO_EVENT, "the Pods behind the Service changed"
-    UNUSED = NO_EVENT, "no endpoint needs this slice"
-    GONE = NO_EVENT, "the Service is gone"
+    CHANGED = ONLY_FAILURES, "the Pods behind the Service changed"
+    UNUSED = ONLY_FAILURES, "no endpoint needs this slice"
+    GONE = ONLY_FAILURES, "the Service is gone"
 
 
 def plan(snapshot: ServiceSnapshot) -> Plan:

@@ -18,17 +18,17 @@ from manta.localplane.builtin.garbage_collector.snapshot import (
 )
 from manta.localplane.builtin.ownership import without_finalizer
 from manta.reconcile.actions import Call, Patch, Propagation
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
 DELETE_UNCHANGED = "delete if it is unchanged"
 
 
 class Cause(ActionCause):
-    COLLECT = NO_EVENT, "no owner is left"
-    FORGET = NO_EVENT, "an owner is gone, others are left"
-    ORPHANED = NO_EVENT, "its owner is deleted and leaves it behind"
-    RELEASED = NO_EVENT, "nothing is left that the deletion had to wait for"
+    COLLECT = ONLY_FAILURES, "no owner is left"
+    FORGET = ONLY_FAILURES, "an owner is gone, others are left"
+    ORPHANED = ONLY_FAILURES, "its owner is deleted and leaves it behind"
+    RELEASED = ONLY_FAILURES, "nothing is left that the deletion had to wait for"
 
 
 def plan(snapshot: ItemSnapshot) -> Plan:

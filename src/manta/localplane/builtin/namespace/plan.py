@@ -6,7 +6,7 @@ from manta.api.meta import Key
 from manta.api.resources import EVENTS, PODS, Resource
 from manta.localplane.builtin.namespace.snapshot import FINALIZER, NamespaceSnapshot
 from manta.reconcile.actions import Call
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
 DELETE_ALL = "delete all of a kind"
@@ -14,8 +14,8 @@ FINALIZE = "finalize"
 
 
 class Cause(ActionCause):
-    EMPTY = NO_EVENT, "the namespace is being deleted"
-    FINALIZE = NO_EVENT, "nothing is left in the namespace"
+    EMPTY = ONLY_FAILURES, "the namespace is being deleted"
+    FINALIZE = ONLY_FAILURES, "nothing is left in the namespace"
 
 
 def plan(snapshot: NamespaceSnapshot) -> Plan:

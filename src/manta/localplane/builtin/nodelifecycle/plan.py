@@ -14,7 +14,7 @@ from manta.localplane.builtin.nodelifecycle.snapshot import GRACE, QUARANTINE, N
 from manta.localplane.builtin.views import Node, Pod, Taint, Toleration, as_json
 from manta.localplane.scheduler.placement import tolerates
 from manta.reconcile.actions import Delete, Patch
-from manta.reconcile.causes import NO_EVENT, ActionCause, Reasons
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause, Reasons
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
 _OURS = (TAINT_NOT_READY, TAINT_UNREACHABLE)
@@ -30,12 +30,12 @@ class Cause(ActionCause):
         Reasons("Update", "NodeNotReady", done_note="Node {key.name} status is now: NodeNotReady"),
         "the kubelet stopped posting node status",
     )
-    TAINT = NO_EVENT, "the readiness of the node changed"
-    POD_NOT_READY = NO_EVENT, "the node of the Pod is not ready"
-    DISRUPTED = NO_EVENT, "the Pod is about to be evicted"
-    EVICT = NO_EVENT, "the Pod does not tolerate a taint of its node any longer"
-    ORPHANED = NO_EVENT, "the Pod is about to be removed with its node"
-    NODE_GONE = NO_EVENT, "the node of the Pod is gone"
+    TAINT = ONLY_FAILURES, "the readiness of the node changed"
+    POD_NOT_READY = ONLY_FAILURES, "the node of the Pod is not ready"
+    DISRUPTED = ONLY_FAILURES, "the Pod is about to be evicted"
+    EVICT = ONLY_FAILURES, "the Pod does not tolerate a taint of its node any longer"
+    ORPHANED = ONLY_FAILURES, "the Pod is about to be removed with its node"
+    NODE_GONE = ONLY_FAILURES, "the node of the Pod is gone"
 
 
 def plan(snapshot: NodeSnapshot) -> Plan:

@@ -11,7 +11,7 @@ from manta.api.resources import CONFIG_MAPS, SERVICE_ACCOUNTS
 from manta.api.well_known import ANNOTATION_DESCRIPTION
 from manta.localplane.builtin.views import Namespace
 from manta.reconcile.actions import Action, Create, Patch
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
 DEFAULT_ACCOUNT = "default"
@@ -20,8 +20,8 @@ DESCRIPTION = "The certificates by which clients inside the cluster know the API
 
 
 class Cause(ActionCause):
-    ACCOUNT = NO_EVENT, "the namespace has no default ServiceAccount"
-    ROOT_CA = NO_EVENT, "the namespace has no certificate of the cluster"
+    ACCOUNT = ONLY_FAILURES, "the namespace has no default ServiceAccount"
+    ROOT_CA = ONLY_FAILURES, "the namespace has no certificate of the cluster"
 
 
 @dataclass(frozen=True, slots=True)

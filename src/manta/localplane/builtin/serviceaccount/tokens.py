@@ -12,15 +12,15 @@ from manta.api.meta import Object, ObjectMeta
 from manta.api.resources import SECRETS
 from manta.api.well_known import ANNOTATION_SERVICE_ACCOUNT_NAME, ANNOTATION_SERVICE_ACCOUNT_UID
 from manta.reconcile.actions import Call, Delete
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
 FILL = "put a token into a secret"
 
 
 class Cause(ActionCause):
-    FILL = NO_EVENT, "the Secret asks for a token of a ServiceAccount"
-    NO_ACCOUNT = NO_EVENT, "the ServiceAccount of the Secret is gone"
+    FILL = ONLY_FAILURES, "the Secret asks for a token of a ServiceAccount"
+    NO_ACCOUNT = ONLY_FAILURES, "the ServiceAccount of the Secret is gone"
 
 
 class TokenSecret(Object, frozen=True, kw_only=True):

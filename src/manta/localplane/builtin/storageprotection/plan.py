@@ -8,15 +8,15 @@ from manta.api.meta import Object, ObjectMeta, View
 from manta.api.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from manta.api.well_known import FINALIZER_CLAIM_PROTECTION, FINALIZER_VOLUME_PROTECTION
 from manta.reconcile.actions import Patch
-from manta.reconcile.causes import NO_EVENT, ActionCause
+from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 
 
 class Cause(ActionCause):
-    CLAIM_FREE = NO_EVENT, "no Pod uses the claim"
-    VOLUME_FREE = NO_EVENT, "no claim holds the volume"
+    CLAIM_FREE = ONLY_FAILURES, "no Pod uses the claim"
+    VOLUME_FREE = ONLY_FAILURES, "no claim holds the volume"
 
 
 class ClaimRef(View, frozen=True, kw_only=True):
