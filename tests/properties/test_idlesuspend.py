@@ -5,9 +5,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
+from random import Random
+
 import pytest
 
-from support.idle_days import simulate
+from manta.rules.idle import IdleLimit
+from support.idle_days import Happening, Report, happenings, live, simulate
+from support.scraped_days import ScrapedLife, increase
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -25,3 +31,33 @@ def test_the_idle_hours_that_are_counted_are_those_that_passed() -> None:
     counted = sum(one.counted_hours for one in lives)
     assert truth > 100
     assert abs(counted - truth) <= truth / 100
+
+
+@pytest.mark.parametrize("hours_between_restarts", [10_000, 6], ids=["one operator", "restarts"])
+def test_the_counters_only_grow_and_prometheus_counts_the_hours_that_passed(
+    hours_between_restarts: int,
+) -> None:
+    """A change of state is noted afterwards, for a time that was scraped already."""
+    lives = [_scraped(seed, hours_between_restarts) for seed in range(5)]
+    for life in lives:
+        for process in life.processes:
+            for series in (process.used, process.idle):
+                assert series == sorted(series)
+    processes = [process for life in lives for process in life.processes]
+    assert (len(processes) > len(lives)) == (hours_between_restarts < 100)
+    for state in ("used", "idle"):
+        truth = sum(getattr(one.report, f"{state}_hours") for one in lives)
+        assert truth > 20
+        counted = sum(increase(getattr(one, state)) for one in processes)
+        assert abs(counted - truth) <= truth / 100, state
+
+
+def _scraped(seed: int, hours_between_restarts: int) -> ScrapedLife:
+    random, after = Random(seed), 1800.0
+    limit = IdleLimit(timedelta(seconds=after), timedelta(minutes=10))
+    life = ScrapedLife(random, limit, Report())
+    coming = happenings(random, 60 * after, after, faults=False)
+    pause = hours_between_restarts * 3600
+    restarts = [Happening(at, "restart") for at in range(pause, int(coming[-1].at), pause)]
+    asyncio.run(live(life, sorted([*coming, *restarts], key=lambda one: one.at)))
+    return life

@@ -46,6 +46,7 @@ class Report:
     writes: int = 0
     idle_hours: float = 0.0
     """The truth, for one GPU."""
+    used_hours: float = 0.0
     counted_hours: float = 0.0
 
 
@@ -78,7 +79,9 @@ class Life:
     # ── what happens ─────────────────────────────────────────────────────────────────────
 
     def pass_until(self, then: float) -> None:
-        if not self.running and self.asleep_since is None:
+        if self.running:
+            self.report.used_hours += (then - self.now) / 3600
+        elif self.asleep_since is None:
             self.report.idle_hours += (then - self.now) / 3600
         self.now = then
 
@@ -149,17 +152,19 @@ class Life:
 
     # ── the controller ───────────────────────────────────────────────────────────────────
 
-    def snapshot(self) -> IdleSnapshot:
+    def cluster(self) -> RayCluster:
         meta = ObjectMeta(name="demo", namespace="default", uid=Uid("u"), annotations=self.marks)
+        status = RayClusterStatus(desired_cpu="4", desired_gpu="1")
+        return RayCluster(metadata=meta, spec=RayClusterSpec(), status=status)
+
+    def snapshot(self) -> IdleSnapshot:
         status = ContainerStatus(name="ray", ready=True)
         pod = Pod(
             metadata=ObjectMeta(uid=Uid(f"head-{self.head}")),
             spec=PodSpec(containers=(Container(name="ray"),)),
             status=PodStatus(container_statuses=(status,)),
         )
-        status_of_all = RayClusterStatus(desired_cpu="4", desired_gpu="1")
-        cluster = RayCluster(metadata=meta, spec=RayClusterSpec(), status=status_of_all)
-        return IdleSnapshot(cluster, self.limit, self.moment, pod, self.answer)
+        return IdleSnapshot(self.cluster(), self.limit, self.moment, pod, self.answer)
 
     @property
     def moment(self) -> datetime:
@@ -268,14 +273,14 @@ def simulate(seed: int, limits: float, *, faults: bool = True) -> Report:
     warning = min(after, random.choice((0.0, 60.0, 600.0)))
     limit = IdleLimit(timedelta(seconds=after), timedelta(seconds=warning))
     life = Life(random, limit, report)
-    asyncio.run(_live(life, happenings(random, seconds, after, faults=faults)))
+    asyncio.run(live(life, happenings(random, seconds, after, faults=faults)))
     usage = Usage.parse(life.marks[USAGE])
     assert usage is not None
     report.counted_hours = usage.until(life.moment).total.idle_gpu
     return report
 
 
-async def _live(life: Life, coming: list[Happening]) -> None:
+async def live(life: Life, coming: list[Happening]) -> None:
     wakeup = await life.reconcile()
     for one in coming:
         while wakeup <= one.at:

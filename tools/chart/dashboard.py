@@ -17,10 +17,9 @@ def _p99(family: str, by: str) -> str:
     return f"histogram_quantile(0.99, sum by (le, {by}) (rate({family}_bucket[5m])))"
 
 
-def _hours(what: str) -> str:
-    """Each replica of the operator says the same: count it once."""
-    each = f"max by (namespace, cluster, state) (increase(manta_cluster_{what}_hours_total[7d]))"
-    return f"sum by (namespace, state) ({each})"
+def _hours(what: str, by: str) -> str:
+    """Each process of the operator counts while it leads: the hours are their sum."""
+    return f"sum by ({by}, state) (increase(manta_cluster_{what}_hours_total[7d]))"
 
 
 PANELS: tuple[Panel, ...] = (
@@ -78,12 +77,19 @@ PANELS: tuple[Panel, ...] = (
     Panel("Memory", "process_resident_memory_bytes", "{{pod}}", "bytes"),
     Panel("CPU", "rate(process_cpu_seconds_total[5m])", "{{pod}}", "short"),
     Panel("Who leads", "leader_election_master_status", "{{pod}}"),
-    Panel("GPU-hours of the last 7 days", _hours("gpu"), "{{namespace}} {{state}}"),
-    Panel("CPU-hours of the last 7 days", _hours("cpu"), "{{namespace}} {{state}}"),
+    Panel("GPU-hours of 7 days", _hours("gpu", "namespace"), "{{namespace}} {{state}}"),
+    Panel("CPU-hours of 7 days", _hours("cpu", "namespace"), "{{namespace}} {{state}}"),
     Panel(
         "Idle GPUs",
-        'sum by (namespace) (max by (namespace, cluster) (rate(manta_cluster_gpu_hours_total{state="idle"}[1h]) * 3600))',
+        'sum by (namespace) (rate(manta_cluster_gpu_hours_total{state="idle"}[1h]) * 3600)',
         "{{namespace}}",
+    ),
+    Panel("GPU-hours of 7 days by user", _hours("gpu", "user"), "{{user}} {{state}}"),
+    Panel("CPU-hours of 7 days by user", _hours("cpu", "user"), "{{user}} {{state}}"),
+    Panel(
+        "GPU-hours of 7 days by cluster",
+        _hours("gpu", "namespace, cluster"),
+        "{{namespace}}/{{cluster}} {{state}}",
     ),
 )
 

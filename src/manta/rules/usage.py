@@ -10,7 +10,7 @@ written together with other changes, so that figures cost no writes of their own
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Final, Self
@@ -43,9 +43,14 @@ class Hours:
             self.idle_gpu + other.idle_gpu,
         )
 
+    def above(self, other: Hours) -> Hours:
+        """How much more these are, each for itself; zero for those that are less."""
+        more = (mine - its for mine, its in zip(astuple(self), astuple(other), strict=True))
+        return Hours(*(max(one, 0.0) for one in more))
+
     @property
     def text(self) -> str:
-        values = (self.used_cpu, self.idle_cpu, self.used_gpu, self.idle_gpu)
+        values = astuple(self)
         return " ".join(f"{value:.4f}".rstrip("0").rstrip(".") for value in values)
 
 

@@ -87,3 +87,9 @@ def test_every_value_is_explained() -> None:
         return [] if node.get("description") else [path]
 
     assert silent(schema, "") == []
+
+
+def test_the_dashboard_shows_hours_by_namespace_user_and_cluster() -> None:
+    hours = [one for one in QUERIES if "gpu_hours_total[7d]" in one]
+    by = [re.findall(r"by \(([^)]*), state\)", one) for one in hours]
+    assert by == [["namespace"], ["user"], ["namespace, cluster"]]

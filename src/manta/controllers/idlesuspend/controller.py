@@ -10,8 +10,8 @@ from manta.api.meta import Key
 from manta.api.ray.cluster import ClusterConditionType, RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS, SERVICES
-from manta.controllers.idlesuspend import metrics
 from manta.controllers.idlesuspend.events import CONTROLLER
+from manta.controllers.idlesuspend.metrics import HoursCounter
 from manta.controllers.idlesuspend.observe import Observer, concerns
 from manta.controllers.idlesuspend.plan import plan
 from manta.controllers.idlesuspend.snapshot import IdleSnapshot
@@ -50,7 +50,8 @@ class IdleSuspendReconciler(Reconciler[IdleSnapshot, RayClusterStatus]):
         )
         super().__init__(manager)
         manager.on_leadership_lost(self._observer.forget_answers)
-        metrics.register(manager.registry, self._clusters, manager.clock)
+        self._hours = HoursCounter(manager.registry, manager.clock)
+        manager.on_leadership_lost(self._hours.forget_all)
 
     def watches(self) -> Sequence[Watch[Any]]:
         """Only RayClusters, and of those only the ones with a limit: the status of a RayCluster changes with
@@ -61,7 +62,12 @@ class IdleSuspendReconciler(Reconciler[IdleSnapshot, RayClusterStatus]):
         return (cluster.metadata.key,) if concerns(cluster, self._settings) else ()
 
     async def observe(self, key: Key) -> IdleSnapshot | None:
-        return await self._observer.observe(key)
+        snapshot = await self._observer.observe(key)
+        if snapshot is None:
+            self._hours.forget(key)
+        else:
+            self._hours.note(snapshot.cluster)
+        return snapshot
 
     def subject(self, snapshot: IdleSnapshot) -> Subject:
         return Subject(RAY_CLUSTERS, snapshot.cluster.metadata, snapshot.cluster.status)
