@@ -63,6 +63,34 @@ async def test_pause_holds_and_resume_goes_on() -> None:
 
 
 @virtually
+async def test_a_pause_after_a_promotion_of_all_steps_holds_the_next_one() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_canary(scenario)
+        await steer(scenario.client, scenario.key, "promote", every_step=True)
+        text = await steer(scenario.client, scenario.key, "pause")
+        assert text.endswith("paused; no further step begins")
+        await scenario.until(lambda one: "it is paused" in message(one, "UpgradeInProgress"))
+        held = (await scenario.service()).status.pending_service_status.traffic_routed_percent
+        assert held in (25, 50), "a step that had begun may end"
+        await steer(scenario.client, scenario.key, "resume")
+        await asyncio.sleep(300)
+        assert has_traffic(held)(await scenario.service()), "the promotion came back"
+        await steer(scenario.client, scenario.key, "promote", every_step=True)
+        await scenario.until(serves_from(other_than=old))
+
+
+@virtually
+async def test_a_promotion_after_a_pause_ends_the_pause() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        old = await a_canary(scenario)
+        await steer(scenario.client, scenario.key, "pause")
+        await scenario.until(lambda one: "it is paused" in message(one, "UpgradeInProgress"))
+        text = await steer(scenario.client, scenario.key, "promote", every_step=True)
+        assert text.endswith("no further step waits; it is no longer paused")
+        await scenario.until(serves_from(other_than=old))
+
+
+@virtually
 async def test_a_pause_ends_with_the_canary_that_it_was_meant_for() -> None:
     async with a_scenario() as scenario, operator(scenario):
         old = await a_canary(scenario)
@@ -83,7 +111,7 @@ async def test_an_aborted_upgrade_failed_until_resume_tries_it_again() -> None:
         text = await steer(scenario.client, scenario.key, "abort")
         assert text.endswith(f"all requests go back to RayCluster {old}")
         await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True")
-        for verb in ("promote", "pause", "abort"):
+        for verb in ("promote", "pause", "resume", "abort"):
             with pytest.raises(
                 UsageError, match=f"rolled back; all requests go to RayCluster {old}"
             ):

@@ -3,6 +3,7 @@ that a late one never touches the next upgrade."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from manta.api.conditions import is_true
@@ -29,18 +30,20 @@ async def steer(client: Client, key: Key, verb: str, *, every_step: bool = False
         raise UsageError(
             f"rayservice/{key.name}: its upgrade strategy is {kind}; `{verb}` needs Canary"
         )
-    if verb == "resume":
-        return await _resume(client, service)
     new, old = (
         service.status.pending_service_status.ray_cluster_name,
         service.status.active_service_status.ray_cluster_name,
     )
+    is_going_back = is_true(service.status.conditions, ServiceConditionType.ROLLBACK_IN_PROGRESS)
+    if new and old and is_going_back:
+        again = "; when it is gone, `resume` tries the spec again" if verb == "resume" else ""
+        raise UsageError(
+            f"rayservice/{key.name}: its canary is being rolled back; all requests go to RayCluster {old}{again}"
+        )
+    if verb == "resume":
+        return await _resume(client, service)
     if not new or not old:
         raise UsageError(f"rayservice/{key.name}: no canary is in progress")
-    if is_true(service.status.conditions, ServiceConditionType.ROLLBACK_IN_PROGRESS):
-        raise UsageError(
-            f"rayservice/{key.name}: its canary is being rolled back; all requests go to RayCluster {old}"
-        )
     annotations, text = _annotations(service, verb, new, old, every_step=every_step)
     await _annotate(client, key, annotations)
     return f"rayservice/{key.name}: {text}"
@@ -48,20 +51,25 @@ async def steer(client: Client, key: Key, verb: str, *, every_step: bool = False
 
 def _annotations(
     service: RayService, verb: str, new: str, old: str, *, every_step: bool
-) -> tuple[dict[str, str], str]:
+) -> tuple[dict[str, str | None], str]:
+    """The later one of a promotion and a pause counts: it removes the other."""
+    pause, promote = names.ANNOTATION_CANARY_PAUSE, names.ANNOTATION_CANARY_PROMOTE
     if verb == "pause":
-        return {names.ANNOTATION_CANARY_PAUSE: new}, "paused; no further step begins"
+        return {pause: new, promote: None}, "paused; no further step begins"
     if verb == "abort":
         return {names.ANNOTATION_CANARY_ABORT: new}, f"all requests go back to RayCluster {old}"
-    if every_step:
-        return {names.ANNOTATION_CANARY_PROMOTE: f"{new}/all"}, "no further step waits"
+    steps, text = ("all", "no further step waits") if every_step else _next_step(service, new)
+    ends = "; it is no longer paused" if pause in service.metadata.annotations else ""
+    return {promote: f"{new}/{steps}", pause: None}, f"{text}{ends}"
+
+
+def _next_step(service: RayService, new: str) -> tuple[str, str]:
     options = canary_options(service)
     if options is None or isinstance(options, Violation):
         raise UsageError(f"rayservice/{service.metadata.name}: {options or 'it has no steps'}")
     number = step_at(options, service.status.pending_service_status.traffic_routed_percent)
     after = weights(options)[min(number, len(options.steps))]
-    text = f"RayCluster {new} gets {after} % of the traffic next"
-    return {names.ANNOTATION_CANARY_PROMOTE: f"{new}/{number}"}, text
+    return str(number), f"RayCluster {new} gets {after} % of the traffic next"
 
 
 async def _resume(client: Client, service: RayService) -> str:
@@ -81,7 +89,5 @@ async def _resume(client: Client, service: RayService) -> str:
     return f"rayservice/{key.name}: {'resumed' if is_held else 'nothing is paused or rolled back'}"
 
 
-async def _annotate(
-    client: Client, key: Key, annotations: dict[str, str] | dict[str, None]
-) -> None:
+async def _annotate(client: Client, key: Key, annotations: Mapping[str, str | None]) -> None:
     await client.patch(RAY_SERVICES, key, {"metadata": {"annotations": annotations}})

@@ -125,6 +125,12 @@ def test_only_a_promotion_of_this_cluster_and_step_counts(text: str, promoted: b
     assert (hold(one, now_of(one)) == "") is promoted
 
 
+def test_a_pause_has_precedence_over_a_promotion() -> None:
+    both = {names.ANNOTATION_CANARY_PROMOTE: "demo-b/all", names.ANNOTATION_CANARY_PAUSE: "demo-b"}
+    one = a_canary(reached=60, annotations=both)
+    assert hold(one, now_of(one)).startswith("it is paused")
+
+
 # ── rollback ─────────────────────────────────────────────────────────────────────────────
 
 

@@ -86,11 +86,13 @@ def pause_left(snapshot: ServiceSnapshot, now: Progress) -> timedelta:
 
 def hold(snapshot: ServiceSnapshot, now: Progress) -> str:
     """Why the next step must wait although this one is reached; empty if it need not."""
-    if now.reached_at is None or is_promoted(snapshot, now.number):
+    if now.reached_at is None:
         return ""
     service = snapshot.service.metadata.name
     if is_paused(snapshot):
         return f"it is paused; `manta upgrade resume {service}` continues it"
+    if is_promoted(snapshot, now.number):
+        return ""
     if pause_left(snapshot, now):
         end = now.reached_at + timedelta(seconds=now.step.pause_seconds)
         return f"the next step begins at {end:%H:%M:%S}"
