@@ -8,7 +8,15 @@ from typing import Any
 
 import msgspec
 
-from manta.api.core import ContainerStatus, Pod, PodCondition, PodStatus
+from manta.api.core import (
+    Container,
+    ContainerPort,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+)
 from manta.api.meta import Condition, ObjectMeta, Uid
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
@@ -113,6 +121,12 @@ def a_pod(name: str, *, head: bool = False, serves: bool = True, ready: bool = T
     )
     meta = ObjectMeta(name=name, namespace=NAMESPACE, uid=Uid(f"{name}-uid"), labels=labels)
     return Pod(metadata=meta, status=status)
+
+
+def listening(port: int) -> Pod:
+    """A head whose Serve listens here."""
+    ray = Container(name="ray-head", ports=(ContainerPort(name="serve", container_port=port),))
+    return msgspec.structs.replace(a_pod("head", head=True), spec=PodSpec(containers=(ray,)))
 
 
 def running(*applications: str) -> DashboardReply:

@@ -14,6 +14,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.naming import check_label
 from manta.api.ray.service import RayService
 from manta.manifests.containers import Json, copy_json
+from manta.manifests.head_target import head_ports
 from manta.manifests.ownership import owned_by
 from manta.manifests.propagated_metadata import propagated_metadata
 from manta.manifests.service_cluster import origin_labels, service_reference
@@ -103,10 +104,9 @@ def shared_selector(service: RayService) -> dict[str, str]:
     return {names.LABEL_SERVING: service.metadata.name, names.LABEL_SERVE: names.SERVE_TRUE}
 
 
-def serve_port(cluster: RayCluster) -> int:
+def serve_port(cluster: RayCluster, head: Pod | None) -> int:
     """The HTTP port: `serve`, or Ray's default."""
-    found = (port["port"] for port in serve_ports(cluster) if port["name"] == names.PORT_NAME_SERVE)
-    return next(found, names.PORT_SERVE)
+    return head_ports(cluster, head).get(names.PORT_NAME_SERVE, names.PORT_SERVE)
 
 
 def _ports(found: list[Json], wished: Any) -> list[Json]:

@@ -47,7 +47,7 @@ def test_only_ports_for_serving_are_served() -> None:
         "serve": 8001,
         "serve-grpc": 9000,
     }
-    assert serve_port(cluster) == 8001
+    assert serve_port(cluster, None) == 8001
 
 
 def test_a_users_own_serve_service_keeps_what_he_said() -> None:

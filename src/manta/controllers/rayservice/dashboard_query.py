@@ -66,7 +66,7 @@ def dashboard_query(snapshot: ServiceSnapshot, view: ClusterView) -> DashboardQu
         secret=auth_secret_name(cluster) if token_auth(cluster.spec) else "",
         pod=pod.metadata.name,
         pod_ip=pod.status.pod_ip,
-        proxy_port=serve_port(cluster),
+        proxy_port=serve_port(cluster, pod),
         applications=desired_serve(snapshot, view).applications,
         is_probed=_serves(snapshot, view) and not snapshot.spec.exclude_head_pod_from_serve_svc,
     )

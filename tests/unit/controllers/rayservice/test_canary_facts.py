@@ -38,6 +38,7 @@ from support.rayservice_objects import (
     a_pod,
     a_view,
     cluster_config,
+    listening,
     upgrading,
     with_submission,
 )
@@ -152,7 +153,7 @@ def with_port(name: str, port: int) -> Any:
     config = cluster_config("rayproject/ray:2.61.0")
     ray = config["headGroupSpec"]["template"]["spec"]["containers"][0]
     ray["ports"] = [{"name": "serve", "containerPort": port}]
-    return a_view(name, a_cluster(name, rayClusterConfig=config))
+    return a_view(name, a_cluster(name, rayClusterConfig=config), head_pod=listening(port))
 
 
 def test_clusters_with_different_serve_ports_cannot_share_a_service() -> None:

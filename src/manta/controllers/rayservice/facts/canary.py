@@ -113,7 +113,8 @@ def canary_obstacle(snapshot: ServiceSnapshot) -> str:
     active, pending = snapshot.active, snapshot.pending
     if active is None or pending is None:
         return f"RayCluster {snapshot.pending_name} is about to be created"
-    if serve_ports(active.cluster) != serve_ports(pending.cluster):
+    old, new = (serve_ports(one.cluster, one.head_pod) for one in (active, pending))
+    if old != new:
         return (
             f"the serve ports of RayCluster {active.name} and {pending.name} differ: one Service"
             " cannot split traffic between them; use the upgrade type NewCluster"

@@ -49,7 +49,8 @@ def plan_route(snapshot: ServiceSnapshot, active: int, pending: int | None) -> P
 
 
 def _backend(view: ClusterView, weight: int) -> Backend:
-    return Backend(cluster_serve_service_name(view.name), serve_port(view.cluster), weight)
+    port = serve_port(view.cluster, view.head_pod)
+    return Backend(cluster_serve_service_name(view.name), port, weight)
 
 
 def _essence(snapshot: ServiceSnapshot, spec: HTTPRouteSpec) -> object:
