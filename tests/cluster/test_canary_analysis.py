@@ -103,6 +103,36 @@ async def test_a_slow_new_cluster_rolls_back() -> None:
 
 
 @virtually
+async def test_a_new_cluster_that_hangs_rolls_back() -> None:
+    async with a_canary(pause=600) as (scenario, traffic, old):
+        traffic.hangs.add(NEXT)
+        await scenario.until(lambda one: condition(one, "RollbackInProgress")[0] == "True", 180)
+        assert await scenario.selected() == old
+        text = message(await scenario.service(), "RollbackInProgress")
+        assert "no request was answered in 60 s" in text
+
+
+@virtually
+async def test_a_new_cluster_whose_first_requests_are_slow_goes_on() -> None:
+    async with a_canary(pause=30) as (scenario, traffic, old):
+        traffic.hangs.add(NEXT)
+        await asyncio.sleep(45)
+        traffic.hangs.remove(NEXT)
+        await scenario.until(serves_from(other_than=old), 600)
+
+
+@virtually
+async def test_a_new_cluster_that_nobody_asks_holds_the_next_step() -> None:
+    async with a_canary(pause=0) as (scenario, traffic, old):
+        traffic.ignored.add(NEXT)
+        await scenario.until(lambda one: "took 0 of 50 requests" in upgrade(one))
+        await asyncio.sleep(300)
+        assert takes_traffic(await scenario.service(), 25)
+        traffic.ignored.remove(NEXT)
+        await scenario.until(serves_from(other_than=old), 600)
+
+
+@virtually
 async def test_errors_of_the_old_cluster_alone_do_not_roll_back() -> None:
     async with a_canary() as (scenario, traffic, old):
         traffic.error_share[OLD] = 0.5

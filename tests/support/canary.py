@@ -149,19 +149,24 @@ class FakeTraffic:
     error_share: dict[str, float] = field(default_factory=dict)
     """Of the requests to the Pods with this image."""
     milliseconds: dict[str, int] = field(default_factory=dict)
+    hangs: set[str] = field(default_factory=set)
+    """Images whose Pods take requests and answer none."""
+    ignored: set[str] = field(default_factory=set)
+    """Images whose Pods get no request: the callers keep open connections to others."""
     unreachable: bool = False
-    _counted: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    _counted: dict[str, tuple[float, float, float, float]] = field(default_factory=dict)
 
     def page(self, url: str) -> Reply | Unreachable:
         if self.unreachable:
             return Unreachable("no answer within 2 s")
         ip, now = url.removeprefix("http://").partition(":")[0], asyncio.get_running_loop().time()
         image = self._image(ip)
-        at, requests, errors = self._counted.get(ip, (now, 0.0, 0.0))
-        more = (now - at) * self.per_second
+        at, requests, errors, waiting = self._counted.get(ip, (now, 0.0, 0.0, 0.0))
+        more = 0.0 if image in self.ignored else (now - at) * self.per_second
+        more, waiting = (0.0, waiting + more) if image in self.hangs else (more + waiting, 0.0)
         requests, errors = requests + more, errors + more * self.error_share.get(image, 0.0)
-        self._counted[ip] = (now, requests, errors)
-        return Reply(200, _page(requests, errors, self.milliseconds.get(image, 10)))
+        self._counted[ip] = (now, requests, errors, waiting)
+        return Reply(200, _page(requests, errors, waiting, self.milliseconds.get(image, 10)))
 
     def _image(self, ip: str) -> str:
         for pod in self.oracle.pods:
@@ -171,13 +176,14 @@ class FakeTraffic:
         return ""
 
 
-def _page(requests: float, errors: float, took: int) -> bytes:
+def _page(requests: float, errors: float, waiting: float, took: int) -> bytes:
     family = "ray_serve_num_http_requests_total"
     latency = "ray_serve_http_request_latency_ms_bucket"
     lines = [
         "# TYPE ray_serve_num_http_requests counter",
         f'{family}{{route="/",method="GET",application="app",status_code="200"}} {requests - errors}',
         f'{family}{{route="/",method="GET",application="app",status_code="500"}} {errors}',
+        f'ray_serve_num_ongoing_http_requests{{node_id="n"}} {waiting}',
         f'{latency}{{route="/",le="{took / 2}"}} 0.0',
         f'{latency}{{route="/",le="{float(took)}"}} {requests}',
         f'{latency}{{route="/",le="+Inf"}} {requests}',

@@ -9,33 +9,48 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 _LINES: Final = re.compile(
-    rb"^ray_serve_(num_http_requests(?:_total)?|http_request_latency_ms_bucket)\{([^\n]*)\} (\S+)",
+    rb"^ray_serve_(num_(?:ongoing_)?http_requests(?:_total)?|http_request_latency_ms_bucket)\{([^\n]*)\} (\S+)",
     re.MULTILINE,
 )
 _STATUS: Final = re.compile(rb'status_code="(\d+)')
+_TIMED_OUT: Final = b"408"
+"""Serve's answer to a request that took longer than its `request_timeout_s`."""
+_GIVEN_UP: Final = b"499"
+"""Serve counts with it a request whose caller closed the connection."""
 _BOUND: Final = re.compile(rb'le="([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one or several proxies counted. An error is a response 5xx: a 404 is the client's."""
+    """What one or several proxies counted. An error is a response 5xx, or one that came too late: a 404 is the client's."""
 
     requests: float = 0.0
+    """Those that were answered."""
     errors: float = 0.0
     buckets: Mapping[float, float] = field(default_factory=dict)
     """Requests that took at most so many milliseconds."""
+    given_up: float = 0.0
+    """Requests whose callers went away without an answer."""
+    ongoing: float = 0.0
+    """Requests that wait for their answer now."""
 
     def since(self, before: Counts) -> Counts:
         """What was counted since then. A proxy that restarted counts from zero again."""
-        if self.requests < before.requests:
+        if self.requests < before.requests or self.given_up < before.given_up:
             return self
         earlier = before.buckets
         buckets = {le: count - earlier.get(le, 0.0) for le, count in self.buckets.items()}
-        return Counts(self.requests - before.requests, self.errors - before.errors, buckets)
+        return replace(
+            self,
+            requests=self.requests - before.requests,
+            errors=self.errors - before.errors,
+            buckets=buckets,
+            given_up=self.given_up - before.given_up,
+        )
 
     def p95(self) -> float | None:
         """The 95th percentile of the latency in milliseconds, linear within its bucket, as Prometheus computes
@@ -53,13 +68,17 @@ class Counts:
 
 
 def total(counts: Iterable[Counts]) -> Counts:
-    requests, errors = 0.0, 0.0
-    buckets: defaultdict[float, float] = defaultdict(float)
-    for one in counts:
-        requests, errors = requests + one.requests, errors + one.errors
+    found, buckets = tuple(counts), defaultdict[float, float](float)
+    for one in found:
         for bound, count in one.buckets.items():
             buckets[bound] += count
-    return Counts(requests, errors, dict(buckets))
+    return Counts(
+        requests=sum(one.requests for one in found),
+        errors=sum(one.errors for one in found),
+        buckets=dict(buckets),
+        given_up=sum(one.given_up for one in found),
+        ongoing=sum(one.ongoing for one in found),
+    )
 
 
 def parse_serve_metrics(text: bytes) -> Counts:
@@ -75,8 +94,18 @@ def parse_serve_metrics(text: bytes) -> Counts:
             buckets[_bound(bound[1])] += value
     # Ray may publish the same counter under both names.
     found = requests.get(b"num_http_requests_total") or requests.get(b"num_http_requests") or []
-    errors = sum(value for status, value in found if status.startswith(b"5"))
-    return Counts(sum(value for _, value in found), errors, dict(buckets))
+    given_up = sum(value for status, value in found if status == _GIVEN_UP)
+    return Counts(
+        requests=sum(value for _, value in found) - given_up,
+        errors=sum(value for status, value in found if _is_error(status)),
+        buckets=dict(buckets),
+        given_up=given_up,
+        ongoing=sum(value for _, value in requests.get(b"num_ongoing_http_requests", ())),
+    )
+
+
+def _is_error(status: bytes) -> bool:
+    return status.startswith(b"5") or status == _TIMED_OUT
 
 
 def _finite(text: bytes) -> float:

@@ -20,6 +20,8 @@ class Figures:
     errors: int = 0
     p95: float | None = None
     """Milliseconds."""
+    hangs: int = 0
+    """Requests that wait or were given up, if none was answered in a whole window and some waited as it began."""
 
     @property
     def error_percent(self) -> float:
@@ -34,6 +36,8 @@ class Figures:
 class Reading:
     old: Figures = Figures()
     new: Figures = Figures()
+    expected: int = 0
+    """Answers of the new cluster, if its Pods answered as many requests as those of the old one did."""
     error: str = ""
     """Why Serve's metrics could not be read completely."""
     queried: float | None = None
@@ -73,10 +77,19 @@ def _broken_limit(analysis: CanaryAnalysis, reading: Reading) -> str:
             return f"{new.error_percent:.1f} % of the responses are errors (limit {most:g} %)"
         if slowest is not None and new.p95 is not None and new.p95 > slowest:
             return f"the 95th percentile of the latency is {new.p95:.0f} ms (limit {slowest} ms)"
+    if _hangs(analysis, reading):
+        what = f"no request was answered in {analysis.window_seconds} s, {new.hangs} wait or were given up"
+        return f"{what}; the old cluster would have answered {reading.expected}"
     query, value = analysis.prometheus, reading.queried
     if query is not None and value is not None and value > query.max:
         return f"Prometheus answers {value:g} (limit {query.max:g})"
     return ""
+
+
+def _hangs(analysis: CanaryAnalysis, reading: Reading) -> bool:
+    """Whether the new cluster takes requests and answers none. Not without requests: callers may keep open connections
+    to the old one. And not where too few are expected for any other verdict."""
+    return reading.new.hangs > 0 and reading.expected >= analysis.min_requests and not reading.error
 
 
 def _missing(analysis: CanaryAnalysis, reading: Reading) -> str:

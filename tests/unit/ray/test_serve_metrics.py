@@ -36,6 +36,21 @@ def test_a_counter_under_both_names_counts_once() -> None:
     assert parse_serve_metrics(older).requests == 100
 
 
+def test_requests_that_wait_or_were_given_up_are_no_answers() -> None:
+    more = (
+        PAGE
+        + b'ray_serve_num_http_requests_total{status_code="499"} 5.0\n'
+        + b'ray_serve_num_ongoing_http_requests{node_id="a",node_ip_address="10.0.0.1"} 3.0\n'
+    )
+    found = parse_serve_metrics(more)
+    assert (found.requests, found.errors, found.given_up, found.ongoing) == (100, 4, 5, 3)
+
+
+def test_a_request_that_takes_longer_than_serve_allows_is_an_error() -> None:
+    found = parse_serve_metrics(PAGE + b'ray_serve_num_http_requests_total{status_code="408"} 5.0')
+    assert (found.requests, found.errors) == (105, 9)
+
+
 def test_a_page_without_requests_counts_zero() -> None:
     found = parse_serve_metrics(b"ray_node_cpu_count 1\n")
     assert (found.requests, found.p95()) == (0, None)
@@ -56,6 +71,9 @@ def test_a_window_is_the_difference_of_two_pages() -> None:
     before, after = Counts(10, 1, {10.0: 10}), Counts(30, 2, {10.0: 20, float("inf"): 30})
     assert after.since(before) == Counts(20, 1, {10.0: 10, float("inf"): 30})
     assert before.since(after) == before, "it restarted"
+    waiting = Counts(30, 2, given_up=4, ongoing=2)
+    assert waiting.since(Counts(30, 2, given_up=1, ongoing=9)) == Counts(given_up=3, ongoing=2)
+    assert waiting.since(Counts(30, 2, given_up=5)) == waiting, "it restarted"
 
 
 def test_counts_of_several_proxies_are_added() -> None:

@@ -47,6 +47,26 @@ def test_what_cannot_be_read_holds_unless_the_rest_breaks_a_limit() -> None:
     assert judged(broken)[0] is Judgement.BROKEN
 
 
+STUCK = Reading(old=Figures(300, 0, 20.0), new=Figures(hangs=7), expected=100)
+
+
+def test_a_cluster_that_answers_nothing_while_requests_wait_is_broken() -> None:
+    judgement, text = judged(STUCK)
+    assert judgement is Judgement.BROKEN
+    assert text.startswith(
+        "no request was answered in 60 s, 7 wait or were given up; the old cluster would have answered 100;"
+    )
+
+
+def test_a_cluster_that_answers_nothing_holds_without_enough_other_evidence() -> None:
+    for reading in (
+        replace(STUCK, expected=49),
+        replace(STUCK, new=Figures()),  # nobody asks it: open connections stay with the old one
+        replace(STUCK, error="no answer"),
+    ):
+        assert judged(reading)[0] is Judgement.HOLD
+
+
 def test_prometheus_passes_holds_or_breaks() -> None:
     limits = CanaryAnalysis(prometheus=PrometheusQuery(query="x", max=0.5))
     assert judged(Reading(queried=0.5), limits)[0] is Judgement.PASS

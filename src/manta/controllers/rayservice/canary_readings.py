@@ -48,7 +48,7 @@ class _Window:
         while len(self.readings) > 1 and self.readings[1][0] <= now - seconds:
             self.readings.popleft()
 
-    def figures(self) -> Figures:
+    def figures(self, seconds: float) -> Figures:
         """What was counted from the first to the last reading of each Pod within the window."""
         if not self.readings:
             return Figures()
@@ -58,7 +58,13 @@ class _Window:
                 first.setdefault(uid, one)
         latest = self.readings[-1][1]
         summed = total(one.since(first[uid]) for uid, one in latest.items())
-        return Figures(round(summed.requests), round(summed.errors), summed.p95())
+        hangs = 0 if summed.requests else self._unanswered(summed, seconds)
+        return Figures(round(summed.requests), round(summed.errors), summed.p95(), hangs)
+
+    def _unanswered(self, summed: Counts, seconds: float) -> int:
+        (began, first), (ended, _) = self.readings[0], self.readings[-1]
+        is_whole = ended - began >= seconds and total(first.values()).ongoing > 0
+        return round(summed.ongoing + summed.given_up) if is_whole else 0
 
 
 @dataclass(slots=True)
@@ -136,12 +142,15 @@ class CanaryReadings:
         old, new, queried = await asyncio.gather(
             self._counts(order.old), self._counts(order.new), self._query(order.query)
         )
+        seconds = order.analysis.window_seconds
         for window, (counts, _) in zip(windows, (old, new), strict=True):
-            window.add(now, counts, order.analysis.window_seconds)
+            window.add(now, counts, seconds)
         state.read_at = now
+        before, after = (one.figures(seconds) for one in windows)
         state.reading = Reading(
-            windows[0].figures(),
-            windows[1].figures(),
+            before,
+            after,
+            expected=before.requests * len(order.new) // max(1, len(order.old)),
             error=new[1] or old[1],
             queried=queried if isinstance(queried, float) else None,
             query_error=queried if isinstance(queried, str) else "",
