@@ -129,7 +129,8 @@ async def _collect(args: argparse.Namespace, stopping: asyncio.Event) -> None:
         await server.stop(0.5)
     totals = collector.totals
     print(
-        f"shipped {totals.objects} objects, {totals.bytes} bytes; dropped {totals.dropped}",
+        f"shipped {totals.objects} objects, {totals.bytes} bytes; dropped {totals.dropped};"
+        f" {totals.skipped} files could not be read",
         flush=True,
     )
 

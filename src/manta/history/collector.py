@@ -66,6 +66,8 @@ class Totals:
     bytes: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     """Bytes that were lost, by what they were."""
+    skipped: int = 0
+    """Files of logs that could not be read."""
 
 
 class Collector(Handler):
@@ -190,6 +192,7 @@ class Collector(Handler):
         done = shipper.ship()
         self.totals.objects += done.objects
         self.totals.bytes += done.bytes
+        self.totals.skipped += done.skipped
         for path, size in done.dropped.items():
             self._dropped(path, size)
 

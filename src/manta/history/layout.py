@@ -8,13 +8,15 @@
         answers/<URI>/<at>.json.gz                  what Ray's dashboard answered, in milliseconds since the epoch
         index/<version>-<fingerprint>.db            derived: may be deleted at any time
 
-`<path>` is the path below the session's `logs`, with unusual characters percent-encoded. A rotated file
-is a new inode, and so a new generation.
+`<path>` is the path below the session's `logs`, with unusual characters percent-encoded. A name that would be too
+long for a file system or for S3 is cut, and ends with `~` and a hash of all of it. A rotated file is a new inode, and
+so a new generation.
 """
 
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -23,7 +25,12 @@ KINDS: Final = ("raycluster", "rayjob", "rayservice")
 _DNS = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SESSION = re.compile(r"session_[A-Za-z0-9_.-]{1,200}")
 _CHUNK = re.compile(r"(\d{4})-(\d+)-(\d{15})-(\d{15})\.gz")
-_MAX_PATH = 512
+_SAFE = "-_.~@:+=, "
+"""obstore keeps '%' as it is, so that the names are the same in every store."""
+_MAX_PART = 240
+"""Bytes between two slashes: file systems have 255, of which obstore takes some while it writes."""
+_MAX_KEY = 1024
+"""Bytes of a key in S3."""
 
 
 class InvalidName(ValueError):  # noqa: N818 - a ValueError with a narrower meaning
@@ -97,7 +104,8 @@ def log_key(session: SessionKey, pod: str, path: str, chunk: tuple[int, int, int
     """`chunk`: generation, inode, first byte and the byte after the last. Raises InvalidName."""
     generation, inode, start, end = chunk
     name = f"{generation:04d}-{inode}-{start:015d}-{end:015d}.gz"
-    return f"{session.prefix}/pods/{check_dns_name('Pod', pod)}/logs/{quote_path(path)}/{name}"
+    place = f"{session.prefix}/pods/{check_dns_name('Pod', pod)}/logs"
+    return f"{place}/{quote_path(path, _MAX_KEY - len(f'{place}//{name}'))}/{name}"
 
 
 def answer_key(session: SessionKey, uri: str, at: int) -> str:
@@ -122,15 +130,35 @@ def pod_key(session: SessionKey, pod: str, node_id: str) -> str:
     return f"{session.prefix}/pods/{check_dns_name('Pod', pod)}/node-{node_id or 'unknown'}.json"
 
 
-def quote_path(path: str) -> str:
-    """A relative path with every unusual character encoded. Raises InvalidName for `..` and the like."""
+def quote_path(path: str, room: int = _MAX_KEY) -> str:
+    """A relative path with every unusual character encoded, in at most `room` bytes.
+
+    Raises InvalidName for `..` and the like.
+    """
     parts = path.split("/")
-    if len(path) > _MAX_PATH or any(part in ("", ".", "..") for part in parts):
-        raise InvalidName(
-            f"log path {path!r}: must be relative, without '..', and at most 512 long"
-        )
-    # obstore keeps '%' as it is, so that the names are the same in every store.
-    return "/".join(quote(part, safe="-_.~@:+=, ") for part in parts)
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidName(f"log path {path!r}: must be UTF-8") from error
+    if any(part in ("", ".", "..") for part in parts):
+        raise InvalidName(f"log path {path!r}: must be relative, without '..'")
+    quoted = "/".join(_bounded(part, _MAX_PART) for part in parts)
+    return quoted if len(quoted) <= room else _bounded(path, min(room, _MAX_PART))
+
+
+def _bounded(name: str, limit: int) -> str:
+    """The name percent-encoded; of one that is too long the start, and a hash of all of it."""
+    quoted = quote(name, safe=_SAFE)
+    if len(quoted) <= limit:
+        return quoted
+    end = "~" + sha256(name.encode()).hexdigest()[:16]
+    start = ""
+    for character in name:
+        part = quote(character, safe=_SAFE)
+        if len(start) + len(part) + len(end) > limit:
+            break
+        start += part
+    return start + end
 
 
 def parse_log_key(prefix: str, key: str) -> LogChunk | None:

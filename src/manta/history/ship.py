@@ -12,14 +12,14 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from manta.history.layout import InvalidName, SessionKey, event_key, log_key, pod_key
+from manta.history.layout import InvalidName, SessionKey, event_key, log_key, pod_key, quote_path
 from manta.history.store import Store
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,8 @@ class Shipped:
     bytes: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     """Bytes of files that went away before they were shipped, by path."""
+    skipped: int = 0
+    """Files and directories that turned out not to be readable, or that have a name that cannot be kept."""
 
 
 class SessionShipper:
@@ -90,18 +92,35 @@ class SessionShipper:
         self._directory = directory
         self._state_file = state
         self._state = _load(state)
+        self._skipped: set[str] = set()
+        """What the last round could not read: each is said once."""
 
     def ship(self, *, whole: bool = True) -> Shipped:
         """One round: ship everything new. `whole=False`: only full chunks. Raises StoreError."""
         done = Shipped()
+        skipped: dict[str, Exception] = {}
         self._describe()
         try:
-            for inode, path, size in self._files():
-                self._ship_file(inode, path, size, done, whole=whole)
+            for inode, path, size in self._files(skipped):
+                try:
+                    self._ship_file(inode, path, size, done, whole=whole)
+                except FileNotFoundError:  # rotated a moment ago
+                    continue
+                except (OSError, InvalidName) as error:  # those of the store are StoreErrors
+                    skipped[path] = error
             self._forget_missing(done)
         finally:
+            done.skipped = self._say_skipped(skipped)
             _save(self._state_file, self._state)
         return done
+
+    def _say_skipped(self, skipped: Mapping[str, Exception]) -> int:
+        """The number of those that are new."""
+        fresh = [path for path in skipped if path not in self._skipped]
+        for path in fresh:
+            log.warning("%s/%s is not kept: %s", self._directory / "logs", path, skipped[path])
+        self._skipped = set(skipped)
+        return len(fresh)
 
     def _describe(self) -> None:
         """Create the objects that say what ran, once."""
@@ -124,10 +143,22 @@ class SessionShipper:
                 self._store.create(key, msgspec.json.encode(content))
                 described.append(key)
 
-    def _files(self) -> Iterator[tuple[int, str, int]]:
+    def _files(self, skipped: dict[str, Exception]) -> Iterator[tuple[int, str, int]]:
+        """Inode, path and size. What cannot be read is added to `skipped`, by path."""
+
+        def skip(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError):
+                skipped[str(error.filename)] = error
+
+        try:
+            yield from self._walk(skip)
+        except OSError as error:  # of the directory itself
+            skip(error)
+
+    def _walk(self, skip: Callable[[OSError], None]) -> Iterator[tuple[int, str, int]]:
         logs = self._directory / "logs"
         count = 0
-        for place, inner, names, fd in os.fwalk(logs, follow_symlinks=False):
+        for place, inner, names, fd in os.fwalk(logs, onerror=skip, follow_symlinks=False):
             inner.sort()
             below = os.path.relpath(place, logs)
             for name in sorted(names):
@@ -140,7 +171,8 @@ class SessionShipper:
                     return
                 try:
                     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                except FileNotFoundError:
+                except OSError as error:
+                    skip(error)
                     continue
                 if stat.S_ISREG(status.st_mode):
                     yield status.st_ino, path, status.st_size
@@ -150,16 +182,14 @@ class SessionShipper:
         if known is not None and known.offset > size:  # truncated, or the inode of another file now
             known = None
         if known is None:
+            quote_path(path)  # raises InvalidName
             generation = self._state.generations.get(path, 0)
             self._state.generations[path] = generation + 1
             known = self._state.files[inode] = FileState(path, generation, 0)
         known.size = size
         if size - known.offset < (1 if whole else CHUNK_BYTES):
             return
-        try:
-            self._ship_ranges(inode, path, known, size, done)
-        except (FileNotFoundError, InvalidName) as error:
-            log.warning("%s is not kept: %s", path, error)
+        self._ship_ranges(inode, path, known, size, done)
 
     def _ship_ranges(
         self, inode: int, path: str, known: FileState, size: int, done: Shipped
@@ -182,7 +212,7 @@ class SessionShipper:
 
     def _forget_missing(self, done: Shipped) -> None:
         """Rotation deletes old files. What was not shipped of them is lost: report it."""
-        present = {inode for inode, _, _ in self._files()}
+        present = {inode for inode, _, _ in self._files({})}
         for inode in [one for one in self._state.files if one not in present]:
             gone = self._state.files.pop(inode)
             if gone.offset < gone.size:

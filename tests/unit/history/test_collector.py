@@ -186,6 +186,25 @@ async def test_a_directory_with_an_odd_name_does_not_stop_the_others(
     assert caplog.text.count("is not kept: session") == 1
 
 
+async def test_a_log_that_cannot_be_read_holds_up_neither_other_sessions_nor_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = file_store(tmp_path)
+    write_session(tmp_path / "ray", {"a.out": b"a", "b.out": b"b"})
+    real = os.open
+
+    def for_another_user(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None):
+        if Path(path).name == "a.out":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", for_another_user)
+    own = collector(tmp_path, store)
+    assert await own._round()
+    assert await own._round()
+    assert (own.totals.bytes, own.totals.skipped) == (1, 1)
+
+
 async def test_a_full_disk_is_answered_with_503_and_leaves_no_half_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

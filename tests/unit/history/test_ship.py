@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import resource
 from pathlib import Path
 
@@ -72,14 +74,50 @@ def test_a_truncated_file_starts_again(tmp_path: Path) -> None:
 
 
 def test_links_and_pipes_are_left_out(tmp_path: Path) -> None:
-    import os
-
     store = file_store(tmp_path)
     session = write_session(tmp_path / "ray", {"a.log": b"a"})
     (session / "logs/link.log").symlink_to("/etc/passwd")
     (session / "logs/directory").symlink_to("/etc")
     os.mkfifo(session / "logs/pipe")
     assert shipper(tmp_path, store, session).ship().objects == 1
+
+
+def test_a_file_that_cannot_be_read_stops_no_other_and_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sidecar has another user than Ray."""
+    real, refused = os.open, {"b.log", "private"}
+
+    def for_another_user(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None):
+        if Path(path).name in refused:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    store = file_store(tmp_path)
+    logs = {"a.log": b"a\n", "b.log": b"b\n", "c.log": b"c\n", "private/d.log": b"d\n"}
+    session = write_session(tmp_path / "ray", logs)
+    own = shipper(tmp_path, store, session)
+    monkeypatch.setattr(os, "open", for_another_user)
+    first, second = own.ship(), own.ship()
+    assert (first.objects, first.skipped, second.skipped) == (2, 2, 0)
+    assert content(tmp_path, store, "c.log") == b"c\n"
+    assert caplog.text.count("b.log is not kept") == caplog.text.count("private is not kept") == 1
+    refused.clear()
+    assert own.ship().objects == 2
+    assert content(tmp_path, store, "b.log") == b"b\n"
+
+
+def test_a_long_or_odd_name_stops_no_other_file(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    name = "日" * 80 + ".log"
+    session = write_session(tmp_path / "ray", {"a.log": b"a\n", name: b"long\n", "\udcff": b"odd\n"})
+    done = shipper(tmp_path, store, session).ship()
+    assert (done.objects, done.skipped) == (2, 1)
+    database = Catalog(store, tmp_path / "cache").open_index(KEY)
+    assert database is not None
+    [kept] = [one.path for one in LogReader(store, database).files() if one.path != "a.log"]
+    assert kept.startswith("日" * 20)
+    assert content(tmp_path, store, kept) == b"long\n"
 
 
 class FailingStore(Store):
