@@ -100,8 +100,18 @@ class Catalog:
         segments = sorted(self._segments(info))
         fingerprint = _fingerprint(segments)
         local = self._local_file(info, fingerprint)
-        if local.exists():
-            return local
+        if not local.exists():
+            try:
+                self._make(info, segments, fingerprint, local)
+            except (sqlite3.Error, OSError) as error:  # such as a full disk
+                raise StoreError(
+                    f"cannot make the index of {info.key.path} in {self.cache}: {error}"
+                ) from error
+        return local
+
+    def _make(
+        self, info: SessionInfo, segments: Iterable[StoredObject], fingerprint: str, local: Path
+    ) -> None:
         self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=self.cache, prefix=".building-") as scratch:
             fresh = Path(scratch) / "index.db"
@@ -112,7 +122,6 @@ class Catalog:
                 self._store_index(info, stored, fresh)
             fresh.replace(local)
         self._forget_old(local)
-        return local
 
     def _store_index(self, info: SessionInfo, stored: str, fresh: Path) -> None:
         """Store it instead of those of fewer segments. Who may only read the store keeps a local copy."""

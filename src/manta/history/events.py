@@ -9,11 +9,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from manta.history.json_text import read_json
+
+Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What an index can hold."""
 
 
 class _Camel(msgspec.Struct, frozen=True, rename="camel"):
@@ -25,8 +28,8 @@ class Transition(_Camel, frozen=True):
     timestamp: str = ""
     node_id: str = ""
     worker_id: str = ""
-    pid: int = 0
-    port: int = 0
+    pid: Integer = 0
+    port: Integer = 0
     repr_name: str = ""
     restart_reason: str = ""
     death_cause: dict[str, Any] | None = None
@@ -36,7 +39,7 @@ class Transition(_Camel, frozen=True):
 
 class TaskDefinition(_Camel, frozen=True):
     task_id: str = ""
-    task_attempt: int = 0
+    task_attempt: Integer = 0
     task_type: str = "ACTOR_TASK"
     task_name: str = ""
     actor_task_name: str = ""
@@ -59,22 +62,22 @@ class RayErrorInfo(_Camel, frozen=True):
 class TaskLogInfo(_Camel, frozen=True):
     stdout_file: str = ""
     stderr_file: str = ""
-    stdout_start: int = 0
-    stdout_end: int = -1
-    stderr_start: int = 0
-    stderr_end: int = -1
+    stdout_start: Integer = 0
+    stdout_end: Integer = -1
+    stderr_start: Integer = 0
+    stderr_end: Integer = -1
 
 
 class TaskLifecycle(_Camel, frozen=True):
     task_id: str = ""
-    task_attempt: int = 0
+    task_attempt: Integer = 0
     state_transitions: tuple[Transition, ...] = ()
     ray_error_info: RayErrorInfo | None = None
     task_log_info: TaskLogInfo | None = None
     job_id: str = ""
     node_id: str = ""
     worker_id: str = ""
-    worker_pid: int = 0
+    worker_pid: Integer = 0
 
 
 class ProfileEntry(_Camel, frozen=True):
@@ -92,7 +95,7 @@ class Profile(_Camel, frozen=True):
 
 class TaskProfile(_Camel, frozen=True):
     task_id: str = ""
-    attempt_number: int = 0
+    attempt_number: Integer = 0
     job_id: str = ""
     profile_events: Profile = Profile()
 
@@ -146,7 +149,7 @@ class NodeDefinition(_Camel, frozen=True):
 class WorkerDefinition(_Camel, frozen=True):
     worker_id: str = ""
     node_id: str = ""
-    pid: int = 0
+    pid: Integer = 0
     worker_type: str = ""
 
 
@@ -176,6 +179,7 @@ class _Posted(_Camel, frozen=True):
 
 _decode_array = msgspec.json.Decoder(tuple[RayEvent, ...], strict=False).decode
 _decode_one = msgspec.json.Decoder(RayEvent, strict=False).decode
+_decode_parts = msgspec.json.Decoder(tuple[msgspec.Raw, ...]).decode
 _decode_posted = msgspec.json.Decoder(tuple[_Posted, ...]).decode
 
 
@@ -187,6 +191,14 @@ def read_line(line: bytes) -> tuple[RayEvent, ...]:
     if line.startswith(b"["):
         return read_json(_decode_array, line)
     return (read_json(_decode_one, line),)
+
+
+def split_line(line: bytes) -> list[bytes]:
+    """The events of an array, each as it was posted; none if the line is no array at all."""
+    try:
+        return [bytes(part) for part in read_json(_decode_parts, line)]
+    except ValueError:
+        return []
 
 
 def posted_session(body: bytes) -> str:

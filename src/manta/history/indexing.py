@@ -16,6 +16,7 @@ import msgspec
 from manta.history import kuberay
 from manta.history.index.builder import IndexBuilder
 from manta.history.index.submissions import read_event_log
+from manta.history.json_text import read_json
 from manta.history.layout import (
     LogChunk,
     SessionKey,
@@ -30,6 +31,13 @@ log = logging.getLogger(__name__)
 _MAX_EVENT_LOG_BYTES: Final = 16 * 1024 * 1024
 _MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 _MAX_ANSWER_LINES: Final = 100_000
+
+
+class _PodRecord(msgspec.Struct, frozen=True):
+    role: str = ""
+
+
+_decode_pod: Final = msgspec.json.Decoder(_PodRecord).decode
 
 
 class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
@@ -81,8 +89,10 @@ def _add_segment(store: Store, builder: IndexBuilder, prefix: str, key: str) -> 
         if chunk.path.startswith(("events/", "export_events/")):
             _add_event_log(store, builder, chunk)
     elif (pod := parse_pod_key(prefix, key)) is not None:
-        content = msgspec.json.decode(store.read(key) or b"{}")
-        builder.add_pod(*pod, str(content.get("role", "")))
+        role = ""
+        with builder.skipping():
+            role = read_json(_decode_pod, store.read(key) or b"{}").role
+        builder.add_pod(*pod, role)
 
 
 def _add_of_kuberay(store: Store, builder: IndexBuilder, prefix: str, one: StoredObject) -> None:
@@ -114,7 +124,7 @@ def _add_answer(store: Store, builder: IndexBuilder, key: str, uri: str, at: int
         if len(body) > _MAX_ANSWER_BYTES:
             return False
         builder.add_answer(uri, at, body)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:  # the time in its name may be any number
         log.warning("%s is not an answer of a dashboard and is left out: %s", key, error)
         return False
     return True

@@ -24,7 +24,7 @@ ROOT: Final = "sessions"
 KINDS: Final = ("raycluster", "rayjob", "rayservice")
 _DNS = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SESSION = re.compile(r"session_[A-Za-z0-9_.-]{1,200}")
-_CHUNK = re.compile(r"(\d{4})-(\d+)-(\d{15})-(\d{15})\.gz")
+_CHUNK = re.compile(r"(\d{4,9})-(\d{1,20})-(\d{15})-(\d{15})\.gz")
 _SAFE = "-_.~@:+=, "
 """obstore keeps '%' as it is, so that the names are the same in every store."""
 _MAX_PART = 240

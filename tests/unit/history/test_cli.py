@@ -121,6 +121,16 @@ def test_what_is_not_there_is_named(
     assert words in capsys.readouterr().err
 
 
+def test_a_damaged_index_is_named_without_a_traceback(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown(capsys, "show", "train", "--store", store)
+    [index] = (tmp_path / ".cache/manta/history").glob("*.db")
+    index.write_bytes(index.read_bytes()[:4096] + b"x" * 40_000)
+    assert main(["history", "show", "train", "--store", store]) == 1
+    assert ".cache/manta/history cannot be read: " in capsys.readouterr().err
+
+
 def test_without_a_store_the_command_says_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

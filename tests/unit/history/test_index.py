@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
+import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,13 +14,17 @@ from manta.history.catalog import Catalog
 from manta.history.index import queries
 from manta.history.index.builder import IndexBuilder
 from manta.history.index.queries import Filter, FilterError
-from manta.history.layout import event_key
+from manta.history.layout import answer_key, event_key, log_key, pod_key
+from manta.history.logs import LogReader
+from manta.history.ship import SessionShipper
 from manta.history.store import StoreError
 from support.history import (
+    DEEP_POST,
     FAILED_TASK,
     RECORDED,
     SESSION,
     WHO,
+    encoded,
     file_store,
     generated_lines,
     recorded_session,
@@ -169,6 +176,100 @@ def test_an_invalid_line_is_counted_and_skipped(tmp_path: Path) -> None:
     )
     assert builder.invalid_lines == 3
     builder.close()
+
+
+POSTED = {"sessionName": SESSION, "eventId": "1"}
+TASK = {"taskId": encoded(*range(24)), "taskAttempt": 0}
+ODD_POSTS = {
+    "pid": {"taskLifecycleEvent": {**TASK, "workerPid": 10**20}},
+    "attempt": {"taskLifecycleEvent": {**TASK, "taskAttempt": 2**70, "workerPid": 1}},
+    "worker": {"workerDefinitionEvent": {"workerId": encoded(1), "pid": -(2**70)}},
+    "port": {"actorLifecycleEvent": {"actorId": encoded(1), "stateTransitions": [{"state": "ALIVE", "port": 2**70}]}},
+    "offset": {"taskLifecycleEvent": {**TASK, "taskLogInfo": {"stdoutFile": "a", "stdoutStart": 2**70}}},
+    "digits": {"taskDefinitionEvent": {**TASK, "taskFunc": {"x": {"functionName": 10**4999}}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD_POSTS.values(), ids=ODD_POSTS)
+def test_one_odd_event_costs_only_itself(tmp_path: Path, odd: dict[str, object]) -> None:
+    store = file_store(tmp_path)
+    catalog = recorded_session(tmp_path, store=store)
+    before = queries.summary(opened(catalog))
+    sys.set_int_max_str_digits(0)
+    line = json.dumps([*task_events(1), POSTED | odd, *task_events(2)])
+    sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
+    store.create(event_key(KEY, WHO.pod, "odd"), gzip.compress(line.encode()))
+    after = queries.summary(opened(catalog))
+    assert after["tasks"]["FINISHED"] == before["tasks"]["FINISHED"] + 2
+    assert after["invalid_lines"] == "1"
+
+
+def deep(text: str) -> bytes:
+    return text.replace("DEEP", "[" * 200_000 + "]" * 200_000).encode() + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "invalid"),
+    [
+        (b'{"event_id": "2", "message": "x", "source_pid": "inf"}', "0"),
+        (b'{"event_id": "2", "message": "x", "source_pid": 1' + b"0" * 30 + b"}", "0"),
+        (b'{"event_id": "2", "message": "x", "timestamp": 1e300}', "0"),
+        (b'{"event_id": "2", "message": "x", "timestamp": "' + b"9" * 400 + b'"}', "0"),
+        (b'{"event_id": "2", "message": 1' + b"0" * 5000 + b"}", "1"),
+        (deep('{"event_id": "2", "message": "x", "custom_fields": DEEP}'), "1"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else value[:55],
+)
+def test_one_odd_line_of_an_event_log_costs_at_most_itself(
+    tmp_path: Path, line: bytes, invalid: str
+) -> None:
+    catalog = recorded_session(tmp_path)
+    session = tmp_path / "ray/default/train" / SESSION
+    started = b'{"event_id": "3", "source_type": "JOBS", "message": "Started a ray job sub-3."}\n'
+    (session / "logs/events/event_GCS.log").write_bytes(line.strip() + b"\n" + started)
+    SessionShipper(catalog.store, WHO, session, tmp_path / "default-train.json").ship()
+    database = opened(catalog)
+    assert "sub-3" in {one["submission_id"] for one in queries.jobs(database)}
+    assert queries.summary(database)["invalid_lines"] == invalid
+    for at, pid in database.execute("SELECT at, pid FROM ray_events"):
+        assert 0 <= at < 253_402_300_800_000
+        assert pid < 2**63
+
+
+def test_odd_answers_and_pod_records_cost_only_themselves(tmp_path: Path) -> None:
+    catalog = recorded_session(tmp_path)
+    for uri, at, body in (
+        ("api/deep", 1, DEEP_POST),
+        ("api/late", 10**20, b"{}"),
+        ("api/good", 1, b"{}"),
+    ):
+        catalog.store.create(answer_key(KEY, uri, at), gzip.compress(body))
+    catalog.store.create(pod_key(KEY, WHO.pod, "ff"), b"[]")
+    database = opened(catalog)
+    assert [row[0] for row in database.execute("SELECT uri FROM answers")] == ["api/good"]
+    assert queries.summary(database)["invalid_lines"] == "1"
+
+
+def test_an_inode_of_64_bits_and_a_ten_thousandth_generation_are_read(tmp_path: Path) -> None:
+    catalog = recorded_session(tmp_path)
+    key = log_key(KEY, WHO.pod, "odd.log", (10_000, 2**64 - 1, 0, 4))
+    catalog.store.create(key, gzip.compress(b"odd\n"))
+    reader = LogReader(catalog.store, opened(catalog))
+    assert b"".join(reader.read(WHO.pod, "odd.log")) == b"odd\n"
+
+
+def test_a_full_disk_is_an_error_and_no_index_without_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = recorded_session(tmp_path)
+
+    def full(_self: IndexBuilder, _event: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(IndexBuilder, "add", full)
+    with pytest.raises(StoreError, match=r"index of .*train.*: database or disk is full"):
+        catalog.open_index(KEY)
+    assert not list((tmp_path / "cache").glob("*.db"))
 
 
 def test_a_session_without_events_has_an_index(tmp_path: Path) -> None:

@@ -50,7 +50,9 @@ def test_a_log_path_that_cannot_be_part_of_a_key_is_refused(path: str) -> None:
 LONG = KEY._replace(namespace="n" * 63, name="a" * 253, session="session_" + "s" * 200)
 
 
-@pytest.mark.parametrize("path", ["日" * 85, "x" * 255, "a/" * 600 + "b", "deep/" + "ä" * 100])
+@pytest.mark.parametrize(
+    "path", ["日" * 85, "x" * 255, "a/" * 600 + "b", "deep/" + "ä" * 100], ids=len
+)
 @pytest.mark.parametrize("session", [KEY, LONG])
 def test_a_long_name_is_cut_to_what_stores_allow(path: str, session: SessionKey) -> None:
     """255 bytes between slashes on a file system, 1,024 bytes in S3."""

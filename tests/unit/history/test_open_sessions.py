@@ -62,6 +62,33 @@ async def test_a_request_does_not_wait_for_ever_for_an_index(
     await handler.close()
 
 
+async def test_a_session_whose_index_cannot_be_made_starts_no_process_at_each_request(
+    tmp_path: Path,
+) -> None:
+    catalog, access = recorded_session(tmp_path), OwnerAccess()
+    tries = []
+
+    async def broken(info: SessionInfo) -> Path:
+        tries.append(info)
+        if len(tries) > 1:
+            return await asyncio.to_thread(catalog.make_index, info)
+        raise StoreError("the index cannot be made")
+
+    handler = HistoryHandler(catalog, access, [], secure=False, make_index=broken)
+    request = HttpRequest("GET", PATH, (), {"authorization": f"Bearer {access.token}"})
+    for _ in range(3):
+        answer = await handler.handle(request)
+        assert answer.status == 503
+        assert b"the index cannot be made" in (
+            answer.body if isinstance(answer.body, bytes) else b""
+        )
+    assert len(tries) == 1
+    more = gzip.compress(b"".join(generated_lines(200)))
+    catalog.store.create(event_key(KEY, WHO.pod, "zz"), more)
+    assert (await handler.handle(request)).status == 200  # it grew, which may have changed it
+    await handler.close()
+
+
 async def test_a_session_that_grew_is_indexed_again_while_the_old_index_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

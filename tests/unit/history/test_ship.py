@@ -110,7 +110,9 @@ def test_a_file_that_cannot_be_read_stops_no_other_and_is_said_once(
 def test_a_long_or_odd_name_stops_no_other_file(tmp_path: Path) -> None:
     store = file_store(tmp_path)
     name = "日" * 80 + ".log"
-    session = write_session(tmp_path / "ray", {"a.log": b"a\n", name: b"long\n", "\udcff": b"odd\n"})
+    session = write_session(
+        tmp_path / "ray", {"a.log": b"a\n", name: b"long\n", "\udcff": b"odd\n"}
+    )
     done = shipper(tmp_path, store, session).ship()
     assert (done.objects, done.skipped) == (2, 1)
     database = Catalog(store, tmp_path / "cache").open_index(KEY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -64,6 +65,8 @@ def open_catalog(args: argparse.Namespace) -> Iterator[Catalog]:
         yield Catalog(open_store(url, os.environ), cache)
     except StoreError as error:
         raise HistoryError(str(error)) from error
+    except sqlite3.DatabaseError as error:
+        raise HistoryError(f"an index in {cache} cannot be read: {error}") from error
 
 
 def kind_and_name(target: str) -> tuple[str, str]:

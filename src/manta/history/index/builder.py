@@ -5,15 +5,16 @@ An event may come twice and in any order: every change is an upsert that gives t
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from manta.history.events import RayEvent, read_line
+from manta.history.events import RayEvent, read_line, split_line
 from manta.history.index.rows import (
     PROFILE_BYTES,
     TASK_COLUMNS,
@@ -26,6 +27,7 @@ from manta.history.index.rows import (
     task_key,
 )
 from manta.history.index.schema import AFTER_TASKS, DRIVER, STATE_COLUMNS, TABLES, VERSION
+from manta.history.json_text import read_json
 from manta.history.layout import LogChunk
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ log = logging.getLogger(__name__)
 _BATCH: Final = 10_000
 """Task attempts that are merged in memory."""
 _WORDS: Final = 50_000
+_ODD: Final = (ValueError, OverflowError, RecursionError)
+"""What one odd event raises. Errors of the index file itself are not among them."""
 _DRIVER_ID: Final = b"\xff" * 20
 """A driver's task id is this and the job id."""
 _KEYS: Final = {"actors": "actor_id", "jobs": "job_id", "nodes": "node_id", "workers": "worker_id"}
@@ -82,17 +86,40 @@ class IndexBuilder:
         self.invalid_lines = 0
 
     def add_lines(self, lines: Iterable[bytes]) -> None:
-        """Add posted events. A line that is cut off or invalid is counted and skipped."""
+        """Add posted events. A line that is cut off, and an event that is invalid, is counted and skipped."""
         for line in lines:
-            try:
-                events = read_line(line)
-            except ValueError as error:
-                self.invalid_lines += 1
-                if self.invalid_lines == 1:
-                    log.warning("skipped an invalid line of events: %s", error)
-                continue
-            for event in events:
-                self.add(event)
+            for event in self._events(line):
+                try:
+                    self.add(event)
+                except _ODD as error:
+                    self._skip(error)
+
+    def _events(self, line: bytes) -> Sequence[RayEvent]:
+        """One invalid event of an array costs only itself."""
+        try:
+            return read_line(line)
+        except ValueError as error:
+            parts = split_line(line)
+            if not parts:
+                self._skip(error)
+        events: list[RayEvent] = []
+        for part in parts:
+            with self.skipping():
+                events += read_line(part)
+        return events
+
+    @contextlib.contextmanager
+    def skipping(self) -> Iterator[None]:
+        """Counts what is skipped because it is invalid, and logs the first of it."""
+        try:
+            yield
+        except _ODD as error:
+            self._skip(error)
+
+    def _skip(self, error: Exception) -> None:
+        self.invalid_lines += 1
+        if self.invalid_lines == 1:
+            log.warning("skipped an invalid event, and counts more of them: %s", error)
 
     def add(self, event: RayEvent) -> None:
         if event.task_lifecycle_event is not None:
@@ -181,7 +208,7 @@ class IndexBuilder:
             chunk.pod,
             chunk.path,
             chunk.generation,
-            chunk.inode,
+            chunk.inode % 2**63,  # file systems use all 64 bits
             chunk.start,
             chunk.end,
             chunk.key,
@@ -201,7 +228,7 @@ class IndexBuilder:
 
     def add_answer(self, uri: str, at: int, body: bytes) -> None:
         """The latest answer of Ray's dashboard to a URI. Raises ValueError unless it is JSON."""
-        msgspec.json.decode(body)
+        read_json(msgspec.json.decode, body)
         self._db.execute(
             "INSERT INTO answers VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at,"
             " body = excluded.body WHERE excluded.at >= at",

@@ -9,25 +9,29 @@ from typing import Any
 import msgspec
 
 from manta.history.index.builder import IndexBuilder
+from manta.history.json_text import read_json
 
 _STARTED = re.compile(r"Started a ray job ([^ ]+)\.")
 _COMPLETED = re.compile(r"Completed a ray job ([^ ]+) with a status ([A-Z]+)\.(.*)", re.DOTALL)
+_YEAR_10_000 = 253_402_300_800_000
 _OVER = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
 def read_event_log(builder: IndexBuilder, lines: Iterable[bytes]) -> None:
-    """Add the events of a file that Ray writes, one JSON object a line. Invalid lines are skipped."""
+    """Add the events of a file that Ray writes, one JSON object a line. Invalid ones are counted and skipped."""
     for line in lines:
-        try:
-            event = msgspec.json.decode(line)
-        except msgspec.MsgspecError:
-            continue
-        if not isinstance(event, dict):
-            continue
-        if event.get("source_type") == "EXPORT_SUBMISSION_JOB":
-            _add_exported(builder, event.get("event_data"))
-        elif "event_id" in event and "message" in event:
-            _add_log_event(builder, event)
+        with builder.skipping():
+            _add_line(builder, line)
+
+
+def _add_line(builder: IndexBuilder, line: bytes) -> None:
+    event = read_json(msgspec.json.decode, line)
+    if not isinstance(event, dict):
+        return
+    if event.get("source_type") == "EXPORT_SUBMISSION_JOB":
+        _add_exported(builder, event.get("event_data"))
+    elif "event_id" in event and "message" in event:
+        _add_log_event(builder, event)
 
 
 def _add_exported(builder: IndexBuilder, data: Any) -> None:
@@ -38,21 +42,21 @@ def _add_exported(builder: IndexBuilder, data: Any) -> None:
                 "status": str(data.get("status", "")),
                 "message": str(data.get("message", "")),
                 "entrypoint": str(data.get("entrypoint", "")),
-                "started": _number(data.get("start_time")),
-                "ended": _number(data.get("end_time")),
+                "started": _time(data.get("start_time")),
+                "ended": _time(data.get("end_time")),
             }
         )
 
 
 def _add_log_event(builder: IndexBuilder, event: dict[str, Any]) -> None:
-    at = (_number(event.get("timestamp")) or 0.0) * 1000
+    at = _time(event.get("timestamp"), 1000) or 0.0
     message = str(event["message"])
     fields = event.get("custom_fields") or {}
     builder.add_ray_event(
         (
             str(event["event_id"]), at, str(event.get("source_type", "")), str(event.get("severity", "")),
             str(event.get("label", "")), message, str(event.get("source_hostname", "")),
-            int(_number(event.get("source_pid")) or 0), msgspec.json.encode(fields).decode(),
+            _pid(event.get("source_pid")), msgspec.json.encode(fields).decode(),
         )
     )  # fmt: skip
     if event.get("source_type") != "JOBS":
@@ -70,8 +74,16 @@ def _add_log_event(builder: IndexBuilder, event: dict[str, Any]) -> None:
         )
 
 
-def _number(value: Any) -> float | None:
+def _time(value: Any, milliseconds: int = 1) -> float | None:
+    """Milliseconds since the epoch, of a number in units of so many; None for what is no time."""
     try:
-        return float(value) or None
-    except (TypeError, ValueError):
+        at = float(value) * milliseconds
+    except (TypeError, ValueError, OverflowError):
         return None
+    return at if 0 < at < _YEAR_10_000 else None
+
+
+def _pid(value: Any) -> int:
+    """0 for what is none."""
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) < 19 else 0

@@ -11,6 +11,7 @@ import msgspec
 
 from manta.history.index import queries
 from manta.history.index.queries import MAX_ROWS
+from manta.history.json_text import read_json
 from manta.history.serve.shapes import (
     NotFoundError,
     Query,
@@ -293,8 +294,8 @@ def _constant(value: Any) -> Endpoint:
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(text) if text else {}
-    except msgspec.MsgspecError:
+        found = read_json(msgspec.json.decode, text.encode()) if text else {}
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -16,11 +16,15 @@ from manta.history.indexing import SessionInfo
 from manta.history.layout import SessionKey
 from manta.history.logs import LogReader
 from manta.history.serve.shapes import Session
+from manta.history.store import StoreError
 
 log = logging.getLogger(__name__)
 
 _OPEN: Final = 8
 _FRESH_SECONDS: Final = 60.0
+_FAILED_SECONDS: Final = 60.0
+"""How long an index that could not be made is not tried again, unless the session grows."""
+_FAILURES: Final = 100
 _INDEX_TIMEOUT: Final = 20.0
 """Seconds that a request waits for an index before the client has to retry."""
 MakeIndex = Callable[[SessionInfo], Awaitable[Path]]
@@ -51,6 +55,8 @@ class OpenSessions:
         self._catalog = catalog
         self._make_index = make_index
         self._open: OrderedDict[SessionKey, _Opened] = OrderedDict()
+        self._failed: OrderedDict[Path, tuple[float, str]] = OrderedDict()
+        """When and why an index could not be made, by its file."""
         self._opening: dict[SessionKey, tuple[float, asyncio.Task[_Opened | None]]] = {}
 
     async def get(self, key: SessionKey) -> Session | None:
@@ -87,9 +93,23 @@ class OpenSessions:
         if known is not None and known.path == path:
             return known._replace(at=time.monotonic())
         if not path.exists():
-            path = await self._make_index(info)
+            path = await self._make_or_refuse(path, info)
         database = await asyncio.to_thread(connect, path)
         return _Opened(time.monotonic(), path, database, info.ray_version)
+
+    async def _make_or_refuse(self, path: Path, info: SessionInfo) -> Path:
+        """Not every request starts a process for an index that cannot be made. Raises StoreError."""
+        since, why = self._failed.get(path, (-_FAILED_SECONDS, ""))
+        if time.monotonic() - since < _FAILED_SECONDS:
+            raise StoreError(why)
+        try:
+            return await self._make_index(info)
+        except StoreError as error:
+            self._failed[path] = (time.monotonic(), str(error))
+            self._failed.move_to_end(path)
+            while len(self._failed) > _FAILURES:
+                self._failed.popitem(last=False)
+            raise
 
     def _made(self, key: SessionKey, done: asyncio.Task[_Opened | None]) -> None:
         del self._opening[key]

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from manta.history.json_text import read_json
 from manta.history.serve.shapes import Query, Session
 
 ONLY_STORED: Final = frozenset(
@@ -50,7 +51,10 @@ def _has_status(body: bytes) -> bool:
 
 
 def _data(body: bytes) -> dict[str, Any]:
-    answer = msgspec.json.decode(body)
+    try:
+        answer = read_json(msgspec.json.decode, body)
+    except ValueError:  # it was read when it was stored, but from a shallower stack
+        return {}
     data = answer.get("data") if isinstance(answer, dict) else None
     return data if isinstance(data, dict) else {}
 
