@@ -12,7 +12,7 @@ from manta.api.text import without_credentials
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, error_from
 from manta.kube.errors import Unreachable as ServerUnreachable
-from manta.kube.proxy import service_proxy_path
+from manta.kube.proxy import ProxyNameError, service_proxy_path
 from manta.kube.transport import Response
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Target, Unreachable
@@ -79,7 +79,10 @@ class ProxyTransport:
         self, target: Target, method: str, path: str, body: bytes | None = None
     ) -> Reply | Unreachable:
         bare, _, query = path.partition("?")
-        proxied = service_proxy_path(target.namespace, target.service, target.port_name, bare)
+        try:
+            proxied = service_proxy_path(target.namespace, target.service, target.port_name, bare)
+        except ProxyNameError as error:
+            return Unreachable(str(error), sent=False)
         return await self._send(method, proxied, query, headers_for(target, body), body)
 
     async def probe(self, url: str) -> Reply | Unreachable:

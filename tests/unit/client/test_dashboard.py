@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from manta.client.dashboard import ProxyTransport
@@ -65,3 +67,11 @@ async def test_an_encoded_query_reaches_ray_as_it_was_meant() -> None:
     await transport.send(TARGET, "GET", "/api/v0/actors?filter_predicates=%21%3D&limit=1")
     (request,) = scripted.requests
     assert request.query == (("filter_predicates", "!="), ("limit", "1"))
+
+
+async def test_a_service_whose_name_leads_elsewhere_is_not_asked() -> None:
+    scripted = ScriptedTransport(Response(200, {}, b"{}"))
+    transport = ProxyTransport(Client(scripted))
+    target = replace(TARGET, service="x/../../../secrets")
+    assert isinstance(await transport.send(target, "GET", "/api/version"), Unreachable)
+    assert not scripted.requests

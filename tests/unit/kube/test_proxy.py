@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from manta.kube.proxy import pod_proxy_path, service_proxy_path
+import pytest
+
+from manta.kube.proxy import ProxyNameError, pod_proxy_path, service_proxy_path
 
 
 def test_a_service_is_reached_by_port_number_or_name() -> None:
@@ -18,3 +20,13 @@ def test_a_scheme_stands_before_the_name() -> None:
 
 def test_a_pod_is_reached_alike() -> None:
     assert pod_proxy_path("ns", "p", 80, "x") == "/api/v1/namespaces/ns/pods/p:80/proxy/x"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "a/b", "x/../../../secrets/s", "a:b", "A", "a%2fb", "a?b"]
+)
+def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
+    """The status of a cluster names its head Service: whoever writes it must not choose what others ask for."""
+    for path in (service_proxy_path, pod_proxy_path):
+        with pytest.raises(ProxyNameError):
+            path("ns", name, 80)
