@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from manta.api.meta import Key
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import SECRETS
 from manta.console.dashboards.site import Site, label_of
 from manta.console.dashboards.tickets import SECONDS, Opened, Tickets
@@ -152,6 +154,33 @@ async def test_rays_token_is_added_by_the_server() -> None:
         _, text = await other.get("/")
         assert console.asked[0].headers["x-ray-authorization"] == "Bearer rays-token"
         assert "rays-token" not in f"{text}{other.answer and other.answer.headers}"
+
+
+async def test_a_cluster_that_takes_tokens_of_kubernetes_gets_none_and_the_page_says_what_to_do() -> (
+    None
+):
+    """It could act with them: its users run its dashboard."""
+    async with dashboard_console(ray) as console:
+        await demo(console, authOptions={"mode": "token", "enableK8sTokenAuth": True})
+        other = await console.opened(await console.browser(), "demo")
+        status, text = await other.get("/")
+        assert (status, console.asked) == (502, [])
+        assert "kubectl port-forward -n default service/demo-head-svc 8265" in text
+
+
+async def test_the_status_of_a_cluster_leads_nobody_to_another_path() -> None:
+    async with dashboard_console(ray) as console:
+        await demo(console)
+        status = {"status": {"head": {"serviceName": "x/../../../secrets/key"}}}
+        key = Key("default", "demo")
+        await console.plane.client.patch(RAY_CLUSTERS, key, status, subresource="status")
+        browser = await console.browser()
+        async with asyncio.timeout(30):
+            while "secrets/key" not in (await browser.get("/rayclusters/default/demo"))[1]:
+                await asyncio.sleep(0.05)
+        other = await console.opened(browser, "demo")
+        assert (await other.get("/"))[0] == 502
+        assert not console.asked
 
 
 async def test_who_may_not_read_the_token_gets_no_dashboard() -> None:

@@ -13,7 +13,7 @@ from manta.api.resources import SECRETS
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
 from manta.ray.models import Target
-from manta.rules.traits import head_service_name, token_auth
+from manta.rules.traits import head_service_name, kubernetes_token_auth, token_auth
 
 
 class TokenError(MantaError):
@@ -45,6 +45,13 @@ async def token_of(client: Client, key: Key) -> str:
 
 async def _token_of(client: Client, cluster: RayCluster) -> str:
     options, key = cluster.spec.auth_options, cluster.metadata.key
+    if kubernetes_token_auth(cluster.spec):
+        service = f"-n {key.namespace} service/{head_service_name(cluster)}"
+        raise TokenError(
+            f"RayCluster {key} has no token of its own: it accepts tokens of Kubernetes (enableK8sTokenAuth), and yours "
+            f"is not handed to it. Run `kubectl port-forward {service} 8265`, and give Ray the token of an account that "
+            f"may ray:write this cluster (`kubectl create token NAME`)"
+        )
     name = (options.secret_name if options is not None else "") or key.name
     secret = await client.get(SECRETS, Key(key.namespace, name))
     encoded = (secret.get("data") or {}).get(SECRET_KEY_AUTH_TOKEN)
