@@ -131,6 +131,21 @@ def test_it_reaches_the_api_server_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("issuer", "port"),
+    [
+        ("https://i.example", 443),
+        ("https://i.example:8443/realms/a", 8443),
+        ("https://10.0.0.8", 443),
+        ("https://[fd00::8]:8443", 8443),
+    ],
+)
+def test_it_also_reaches_the_issuer(issuer: str, port: int) -> None:
+    values = "networkPolicy.enabled=true,networkPolicy.apiServerPorts={6443}"
+    policy = objects(f"{values},{OIDC},console.oidc.issuer={issuer}")["NetworkPolicy"]["spec"]
+    assert [one["port"] for one in policy["egress"][1]["ports"]] == [6443, port]
+
+
+@pytest.mark.parametrize(
     ("values", "words"),
     [
         ("console.login=link", "value must be one of"),
