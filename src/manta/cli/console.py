@@ -110,7 +110,9 @@ def _add_login_flags(group: argparse._ArgumentGroup) -> None:
         metavar="WORDS",
         help="offline_access: logins are renewed (default: openid email)",
     )
-    group.add_argument("--oidc-ca", type=Path, metavar="FILE", help="certificate authority")
+    group.add_argument(
+        "--oidc-ca", type=Path, metavar="FILE", help="certificate authority of the issuer"
+    )
     group.add_argument(
         "--proxy-secret-file",
         type=Path,

@@ -5,29 +5,35 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from argparse import Namespace
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import pytest
 
+from manta.cli.server import console_shared
 from manta.console.api.callers import Callers
 from manta.console.api.handler import RayApi
 from manta.console.fetch import HttpFetch
 from manta.console.login.issuer import Client, Issuer
 from manta.console.login.oidc import OidcLogin
+from manta.console.login.token import TokenLogin
 from manta.console.router import Router
 from manta.console.server import ConsoleHandler, Settings
 from manta.console.sessions import Cookies, Session
 from manta.console.visitors import Visitors
 from manta.httpserver.messages import ANONYMOUS, HttpRequest, HttpResponse, User
 from manta.kube.client import Client as KubeClient
+from manta.kube.cluster import Pem
 from manta.runtime.clock import SystemClock
 from support.console import COMMANDS, KEY
 from support.issuer import CLIENT, SECRET, FakeIssuer, running_issuer
 from support.plane import memory_plane
+from support.shared_console import shared_console
 
 URL = "https://ray.example"
 
@@ -241,3 +247,28 @@ async def test_a_refresh_token_that_does_not_fit_into_the_cookie_is_left_out() -
         browser.issuer.claims = {"groups": [secrets.token_hex(16) for _ in range(200)]}
         assert await browser.log_in() == 502
         assert "bytes of 4096" in browser.text()
+
+
+async def test_the_authority_of_the_issuer_is_not_that_of_the_history_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It replaces those of the machine: the history server often has another one."""
+    authorities: dict[str, object] = {}
+
+    class Noted(HttpFetch):
+        def __init__(self, environment: Mapping[str, str], ca: Pem | None = None) -> None:
+            super().__init__(environment, ca)
+            self.authority = ca
+
+    def login_of(args: Namespace, key: bytes, url: SplitResult, fetch: Noted) -> TokenLogin:
+        authorities["issuer"] = fetch.authority
+        return TokenLogin()
+
+    def history_of(text: str, fetch: Noted) -> None:
+        authorities["history"] = fetch.authority
+
+    monkeypatch.setattr(console_shared, "HttpFetch", Noted)
+    monkeypatch.setattr(console_shared, "login_of", login_of)
+    monkeypatch.setattr(console_shared, "history_of", history_of)
+    async with shared_console(tmp_path, "--oidc-ca", str(tmp_path / "ca.crt"), login="oidc"):
+        assert authorities == {"issuer": tmp_path / "ca.crt", "history": None}

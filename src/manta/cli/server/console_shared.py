@@ -55,13 +55,14 @@ class SharedConsole:
         self.server = self._cluster.server
         self.url = self._url.geturl()
         self.port = 0
-        self._fetch = HttpFetch(os.environ, args.oidc_ca)
+        self._fetch = HttpFetch(os.environ)
+        self._issuer_fetch = HttpFetch(os.environ, args.oidc_ca)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         args, clock = self._args, SystemClock()
         key = await asyncio.to_thread(key_of, args.cookie_key_file)
-        self._login = login_of(args, key, self._url, self._fetch)
+        self._login = login_of(args, key, self._url, self._issuer_fetch)
         namespaces = tuple((args.namespace or "").replace(",", " ").split())
         self._visitors = Visitors(connector(self._cluster, timeout_of(args)), clock, namespaces)
         self._api = ray_api(self._cluster, self._visitors, clock)
@@ -99,6 +100,7 @@ class SharedConsole:
         await self._api.close()
         await self._login.close()
         await self._fetch.close()
+        await self._issuer_fetch.close()
 
 
 def dashboards_of(text: str, url: SplitResult) -> SplitResult | None:
