@@ -1,6 +1,6 @@
 """How the content of a cookie is protected: encrypted, or only signed if it holds no secret.
 
-The cryptography library takes 6 MiB, so it is loaded only for cookies that hold somebody's token.
+The cryptography library takes 7 MiB, so it is loaded only for cookies that hold somebody's token.
 """
 
 from __future__ import annotations
