@@ -197,9 +197,35 @@ async def test_ways_out_of_a_path_end_at_the_console() -> None:
 
 async def test_another_host_is_refused_with_a_status() -> None:
     async with served_api() as api:
-        answer = await api.ask("GET", f"{RAY}/team-a/rayclusters", host="evil.example")
-        assert (answer.status, answer.json["kind"]) == (403, "Status")
+        for token, headers in (
+            ("", {}),
+            ("", {"cookie": "manta-console-1=x"}),
+            ("admin-token", {"cookie": "manta-console-1=x"}),
+        ):
+            path = f"{RAY}/team-a/rayclusters"
+            answer = await api.ask("GET", path, token=token, host="evil.example", **headers)
+            assert (answer.status, answer.json["kind"]) == (403, "Status")
+        basic = {"authorization": "Basic eDp5", "host": "evil.example"}  # browsers repeat it
+        assert (await api.ask("GET", f"{RAY}/team-a/rayclusters", token="", **basic)).status == 403
+        assert (await api.ask("GET", "/", host="evil.example")).status == 403
         assert api.recorder.seen == []
+
+
+async def test_a_bearer_token_is_taken_under_any_name() -> None:
+    """Clients in the cluster use the name of the Service. No browser adds a bearer token by itself."""
+    async with served_api() as api:
+        for host in ("manta-console.manta-system.svc:8267", "10.4.2.7:8267"):
+            answer = await api.ask("GET", f"{RAY}/team-a/rayclusters", host=host)
+            assert answer.status == 200
+
+
+async def test_metrics_and_probes_are_answered_at_an_address_and_pages_are_not() -> None:
+    """Prometheus asks the address of the Pod, which is no name that a web page could have."""
+    async with served_api() as api:
+        for host in ("10.4.2.7:8267", "[fd00::7]:8267"):
+            for path, status in (("/metrics", 200), ("/healthz", 200), ("/", 403), ("/login", 403)):
+                assert (await api.ask("GET", path, token="", host=host)).status == status, path
+        assert (await api.ask("GET", "/metrics", token="", host="evil.example")).status == 403
 
 
 async def test_a_second_request_cannot_be_smuggled_in_a_body() -> None:

@@ -124,7 +124,7 @@ async def test_the_token_is_in_no_address_page_or_log(
         shown = [cookie, *map(str, browser.answer.headers.items())]
         for path in ("/", "/events", "/plan", "/nonsense"):
             shown.append((await browser.get(path))[1])
-            assert browser.answer.headers["Referrer-Policy"] == "no-referrer"
+            assert browser.answer.headers["Referrer-Policy"] == "same-origin"
         await browser.log_in(token + "x")
         await shared.browser().get(f"/login?token={token}")  # an address is no form
         assert (await browser.get("/"))[0] == 200

@@ -11,11 +11,12 @@ from urllib.parse import parse_qs, quote, urlencode
 
 import msgspec
 
+from manta.api.addresses import parse_address
 from manta.api.meta import Key
 from manta.api.usage import UsageError
 from manta.client.job_logs import NoLogError
 from manta.client.websockets import asks_for_websocket
-from manta.console.api.handler import DOCUMENTS, RayApi
+from manta.console.api.handler import DOCUMENTS, METRICS, RayApi
 from manta.console.api.routes import is_api_path
 from manta.console.api.statuses import refusal
 from manta.console.assets import Assets
@@ -42,6 +43,7 @@ from manta.httpserver.messages import (
     User,
     text_response,
 )
+from manta.httpserver.request import host_name
 from manta.httpserver.upgrade import UpgradedConnection
 from manta.kube.errors import ApiError, MantaError, Unauthorized
 from manta.runtime.clock import Clock
@@ -58,6 +60,8 @@ AGAIN: Final = ("Refresh", "10")
 """Header of a page that the API server could not answer: the browser tries again after 10 s."""
 LOGIN_BYTES: Final = 12
 _READS: Final = frozenset(("GET", "HEAD"))
+_HEALTH: Final = ("/healthz", "/readyz", "/livez")
+_PROBED: Final = (*_HEALTH, METRICS)
 _HTML: Final = "text/html; charset=utf-8"
 
 
@@ -74,7 +78,7 @@ class Settings:
 class ConsoleHandler(Handler):
     default_headers = (
         ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
+        ("Referrer-Policy", "same-origin"),  # no-referrer: forms would send `Origin: null`
         ("Cache-Control", "no-store"),
         ("Content-Security-Policy", _POLICY),
         ("Cross-Origin-Opener-Policy", "same-origin"),
@@ -90,6 +94,16 @@ class ConsoleHandler(Handler):
         self._router = router
         self._clock = clock
         self._assets = Assets()
+
+    def takes_any_host(self, request: HttpRequest) -> bool:
+        """Clients in the cluster know the console by the name of its Service: no browser adds a bearer token by itself.
+        Prometheus and kubelets know Pods by their address, which is no name that a web page could have."""
+        if is_api_path(request.path):
+            scheme = request.headers.get("authorization", "").partition(" ")[0].lower()
+            return scheme == "bearer" and "cookie" not in request.headers
+        host = host_name(request.headers.get("host", ""))
+        probed = request.method in _READS and request.path in _PROBED
+        return probed and parse_address(host) is not None
 
     async def authenticate(self, request: HttpRequest, certificate: object) -> User:
         """A user who has logged in, or has a token that works, may keep connections longer than others do."""
@@ -138,7 +152,7 @@ class ConsoleHandler(Handler):
 
     def _public(self, request: HttpRequest) -> HttpResponse | None:
         """What everybody may read."""
-        if request.path in ("/healthz", "/readyz", "/livez"):
+        if request.path in _HEALTH:
             return text_response(200, "ok")
         if request.path.startswith("/static/") and request.method in _READS:
             return self._assets.response(request.path.removeprefix("/static/"))

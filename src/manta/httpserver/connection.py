@@ -222,7 +222,8 @@ class Connection(asyncio.Protocol):
 
     async def _authenticate(self, incoming: IncomingRequest, request: HttpRequest) -> User:
         """Return the sender, and count memory and connection for them. Raises HttpError."""
-        incoming.check_host(self._server.hosts)
+        if not self._server.handler.takes_any_host(request):
+            incoming.check_host(self._server.hosts)
         certificate = self._transport.get_extra_info("peercert")
         user = await self._server.handler.authenticate(request, certificate)
         self._authenticated = user is not None and user != ANONYMOUS

@@ -31,6 +31,11 @@ class Handler(ABC):
         """Return the sender, whose verified certificate may be given; None means 401."""
         return ANONYMOUS
 
+    def takes_any_host(self, request: HttpRequest) -> bool:
+        """Whether a request passes under a name that is not served: only one with which a web page that points its
+        own name to this server (DNS rebinding) gets nothing that it could not have anyway."""
+        return False
+
     async def upgrade(
         self, request: HttpRequest, connection: UpgradedConnection
     ) -> HttpResponse | None:

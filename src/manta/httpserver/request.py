@@ -64,7 +64,7 @@ class IncomingRequest:
         if not hosts:
             return
         host = self.headers.get("host", "")
-        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+        name = host_name(host)
         served = hosts.intersection((name.lower(), f".{name.lower().partition('.')[2]}"))
         if not served and not _is_loopback(name):
             raise HttpError(403, f"the host {host!r} is not served here")
@@ -137,6 +137,11 @@ class IncomingRequest:
     def _fail(self, error: HttpError) -> NoReturn:
         self.error = error
         raise error
+
+
+def host_name(host: str) -> str:
+    """The name or address in a Host header, without the port."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
 def _is_loopback(name: str) -> bool:

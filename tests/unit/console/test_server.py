@@ -219,7 +219,7 @@ async def test_every_page_has_a_strict_policy_and_sends_no_referrer() -> None:
         headers = dict(console.handler.default_headers)
         assert "default-src 'none'" in headers["Content-Security-Policy"]
         assert "unsafe" not in headers["Content-Security-Policy"]
-        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Referrer-Policy"] == "same-origin"
 
 
 async def test_the_log_of_each_container_of_a_pod_can_be_read() -> None:

@@ -40,6 +40,7 @@ MAX_READ: Final = 4 * 1024 * 1024
 """Bytes of an object that the console itself reads."""
 _SWITCHING_PROTOCOLS: Final = 101
 DOCUMENTS: Final = ("/openapi.json", "/swagger/apiserver.swagger.json")
+METRICS: Final = "/metrics"
 _ONLY_RAY: Final = f"regarding.apiVersion={RAY_CLUSTERS.api_version}"
 
 
@@ -100,7 +101,7 @@ class RayApi:
             return None
         if request.path in DOCUMENTS:
             return json_response(200, document(__version__))
-        if request.path == "/metrics":
+        if request.path == METRICS:
             text, kind = self.metrics.registry.rendered(request.headers.get("accept", ""))
             return HttpResponse(200, text.encode(), content_type=kind)
         return None

@@ -43,6 +43,9 @@ class Origins(Handler):
         named = self._site.label(request.headers.get("host", ""))
         return self._dashboards if named else self._console
 
+    def takes_any_host(self, request: HttpRequest) -> bool:
+        return self._of(request).takes_any_host(request)
+
     async def authenticate(
         self, request: HttpRequest, certificate: dict[str, object] | None
     ) -> User | None:
