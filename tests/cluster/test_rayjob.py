@@ -8,11 +8,11 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_JOBS
-from manta.api.resources import PODS
+from manta.api.resources import PODS, SERVICES
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 from support.faults import FaultTransport
-from support.raycluster import NAMESPACE
+from support.raycluster import NAMESPACE, container, template
 from support.rayjob_scenario import KEY, a_scenario, complete, failed, is_running, operator
 from support.virtual import faulty, virtually
 
@@ -38,6 +38,29 @@ def test_a_mode_with_a_submitter_runs_the_job_once_and_completes(mode: str) -> N
             assert len(scenario.ray.executions) == 1
 
     scenario()
+
+
+@virtually
+async def test_the_head_service_has_the_ports_and_the_type_of_the_attempt_that_runs() -> None:
+    """The RayJob is edited while it is suspended."""
+
+    async def ports() -> dict[str, int]:
+        found = await scenario.client.get(SERVICES, Key(NAMESPACE, "demo-head-svc"))
+        by_name = {one["name"]: one["port"] for one in found["spec"]["ports"]}
+        return {found["spec"]["type"]: by_name["dashboard"]}
+
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create(shutdownAfterJobFinishes=True)
+        await scenario.until(is_running)
+        assert await ports() == {"ClusterIP": 8265}
+        await scenario.patch(suspend=True)
+        await scenario.until(lambda job: job.status.job_deployment_status == "Suspended")
+        pod = template(container(ports=[{"name": "dashboard", "containerPort": 9265}]))
+        head = {"serviceType": "NodePort", "template": pod}
+        await scenario.patch(rayClusterSpec={"headGroupSpec": head}, suspend=False)
+        await scenario.until(is_running)
+        await asyncio.sleep(10)
+        assert await ports() == {"NodePort": 9265}
 
 
 @virtually

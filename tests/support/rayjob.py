@@ -17,6 +17,7 @@ from manta.api.times import format_time
 from manta.controllers.rayjob.plan import plan
 from manta.controllers.rayjob.snapshot import SUBMITTED_TO, JobSnapshot
 from manta.controllers.rayjob.status import next_status
+from manta.manifests.head_pod import build_head_pod
 from manta.reconcile.outcome import UNTRIED, Outcome
 from manta.reconcile.plan import Plan
 from manta.rules.settings import Settings
@@ -57,7 +58,10 @@ def a_cluster(state: str = "ready") -> RayCluster:
 
 
 def a_head(uid: str = "head-1") -> Pod:
-    return Pod(metadata=ObjectMeta(name="demo-abcde-head", namespace=NAMESPACE, uid=Uid(uid)))
+    """As the operator makes it."""
+    pod = msgspec.convert(build_head_pod(a_cluster(), Settings(), spec_hash=""), Pod)
+    meta = msgspec.structs.replace(pod.metadata, name="demo-abcde-head", uid=Uid(uid))
+    return msgspec.structs.replace(pod, metadata=meta)
 
 
 def a_submitter(

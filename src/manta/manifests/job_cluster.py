@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob, SubmissionMode
@@ -62,9 +63,11 @@ def _started_once(container: Json) -> Json:
     return {name: value for name, value in container.items() if name not in own}
 
 
-def build_job_head_service(job: RayJob, cluster: RayCluster, settings: Settings) -> Json:
-    """`<rayjob>-head-svc`: a stable name for the head of the current attempt."""
-    service = build_head_service(cluster, settings)
+def build_job_head_service(
+    job: RayJob, cluster: RayCluster, settings: Settings, head: Pod | None
+) -> Json:
+    """`<rayjob>-head-svc`: a stable name for the head of the current attempt, if there is one already."""
+    service = build_head_service(cluster, settings, head)
     name = job.metadata.name
     meta = {
         "name": f"{name}-head-svc",

@@ -24,6 +24,7 @@ class Cause(ActionCause):
     NOTE_HEAD = ONLY_FAILURES
     HEAD_SERVICE = created("Service")
     HEAD_SERVICE_DRIFT = updated("Service")
+    DELETE_HEAD_SERVICE = deleted("Service")
     POD_GROUP = created("PodGroup")
     POD_GROUP_DRIFT = updated("PodGroup")
     POD_GROUP_CLEANUP = Reasons(

@@ -109,7 +109,7 @@ class Said:
     def __init__(self, answer: Any) -> None:
         self._answer = answer
 
-    def answer(self, *_: object, **__: object) -> Any:
+    def latest(self, *_: object, **__: object) -> Any:
         return self._answer
 
     def forget(self, _key: Key) -> None:

@@ -65,7 +65,7 @@ def head_service(owner: str, selector: dict[str, str]) -> Service:
         {"name": "demo-head-svc", "namespace": "default", "ownerReferences": [reference]},
         ObjectMeta,
     )
-    return Service(metadata=meta, spec=ServiceSpec(selector=selector))
+    return Service(metadata=meta, spec=ServiceSpec(selector=selector, cluster_ip="None"))
 
 
 def service_patches(owner: str, selector: dict[str, str]) -> list[Any]:

@@ -16,7 +16,7 @@ from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.resources import JOBS
 from manta.api.times import format_time
 from manta.controllers.rayjob.dashboard_query import due_query
-from manta.controllers.rayjob.plan import plan_head_service
+from manta.controllers.rayjob.head_service import plan_head_service
 from manta.controllers.rayjob.snapshot import (
     DashboardReply,
     DashboardUnreachable,

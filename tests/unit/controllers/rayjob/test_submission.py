@@ -9,7 +9,7 @@ import pytest
 
 from manta.api.core import Service
 from manta.api.ray.cluster import RayCluster
-from manta.controllers.rayjob.plan import plan_head_service
+from manta.controllers.rayjob.head_service import plan_head_service
 from manta.controllers.rayjob.submission import submission
 from manta.manifests.job_cluster import build_job_head_service
 from manta.reconcile.actions import Patch
@@ -46,7 +46,7 @@ def test_the_jobs_head_service_has_the_users_annotations() -> None:
     spec = msgspec.convert(document, RayCluster).spec
     cluster = msgspec.structs.replace(a_cluster(), spec=spec)
     snapshot = running(cluster=cluster)
-    made = build_job_head_service(snapshot.job, cluster, snapshot.settings)
+    made = build_job_head_service(snapshot.job, cluster, snapshot.settings, snapshot.head_pod)
     assert internal.items() <= made["metadata"]["annotations"].items()
     made["metadata"]["annotations"] = {"by": "others"}
     (patch,) = plan_head_service(

@@ -6,12 +6,7 @@ does not delay it (C47). The cluster IP of a serve Service never changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
-
-import msgspec
-
-from manta.api.core import Service, ServicePort
+from manta.api.core import Service
 from manta.api.ray import names
 from manta.api.resources import SERVICES
 from manta.controllers.rayservice.events import Cause
@@ -25,6 +20,7 @@ from manta.manifests.serve_services import (
     build_service_head_service,
     build_shared_serve_service,
 )
+from manta.manifests.service_changes import spec_changes
 from manta.reconcile.actions import Action, Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
 from manta.reconcile.step import Step, step_then
@@ -82,25 +78,11 @@ def plan_shared_serve_service(snapshot: ServiceSnapshot, active: ClusterView) ->
     return _independent(ensure_service(snapshot.serve_service, wanted))
 
 
-_FOLLOWED: Final = {
-    "type": ("type", "ClusterIP"),
-    "sessionAffinity": ("session_affinity", "None"),
-    "sessionAffinityConfig": ("session_affinity_config", None),
-    "externalTrafficPolicy": ("external_traffic_policy", None),
-    "internalTrafficPolicy": ("internal_traffic_policy", None),
-    "loadBalancerSourceRanges": ("load_balancer_source_ranges", None),
-    "externalIPs": ("external_ips", None),
-    "publishNotReadyAddresses": ("publish_not_ready_addresses", None),
-}
-"""Fields that follow the RayService: the attribute, and the value of a field that the spec no longer
-sets. None: it stays, because the API server or a cloud provider may have set it."""
-
-
 def ensure_service(has: Service | None, wanted: Json) -> Action | None:
     """Create the Service, or patch what differs; None if nothing does."""
     if has is None:
         return Create(SERVICES, wanted, Cause.CREATE_SERVICE)
-    change, meta = _spec_changes(has, wanted["spec"]), has.metadata
+    change, meta = spec_changes(has, wanted["spec"]), has.metadata
     labels = wanted["metadata"]["labels"]
     annotations = annotation_changes(meta.annotations, wanted["metadata"].get("annotations") or {})
     if not change and not annotations and labels.items() <= meta.labels.items():
@@ -116,44 +98,6 @@ def ensure_service(has: Service | None, wanted: Json) -> Action | None:
         what = ", ".join(sorted({*change, *annotations})) or "labels"
         why = f"the spec changes its {what}"
     return Patch(SERVICES, meta.key, body, Cause.UPDATE_SERVICE, why, uid=meta.uid)
-
-
-def _spec_changes(has: Service, spec: Json) -> Json:
-    change: Json = {}
-    if dict(has.spec.selector) != spec["selector"]:
-        gone = {key: None for key in has.spec.selector if key not in spec["selector"]}
-        change["selector"] = {**gone, **spec["selector"]}
-    for field, (attribute, default) in _FOLLOWED.items():
-        goal = spec.get(field, default)
-        if goal is not None and _plain(getattr(has.spec, attribute)) != _plain(goal):
-            change[field] = goal
-    if _typed(spec["ports"]) != _without_node_ports(has.spec.ports) or "type" in change:
-        exposed = spec.get("type") in ("NodePort", "LoadBalancer")
-        change["ports"] = _with_node_ports(spec["ports"], has) if exposed else spec["ports"]
-    return change
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _typed(ports: list[Json]) -> tuple[ServicePort, ...]:
-    """With the API server's default: the target port is the port."""
-    filled = [{"targetPort": port["port"], **port} for port in ports]
-    return _without_node_ports(msgspec.convert(filled, tuple[ServicePort, ...]))
-
-
-def _without_node_ports(ports: tuple[ServicePort, ...]) -> tuple[ServicePort, ...]:
-    return tuple(msgspec.structs.replace(port, node_port=0) for port in ports)
-
-
-def _with_node_ports(ports: list[Json], has: Service) -> list[Mapping[str, Any]]:
-    """A port that stays keeps its node port."""
-    known = {port.name: port.node_port for port in has.spec.ports if port.node_port}
-    return [
-        {**port, "nodePort": known[port["name"]]} if port.get("name") in known else port
-        for port in ports
-    ]
 
 
 def _renamed_services(snapshot: ServiceSnapshot) -> Plan:
