@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from manta.api.quantity import Quantity
+from manta.api.ray.cluster import RayClusterSpec, WorkerGroupSpec
 from manta.api.ray.service import RayServiceStatuses
 from manta.controllers.rayservice.facts.canary import pods_behind_service, progress, worker_groups
 from manta.controllers.rayservice.facts.canary_end import waits_for
 from manta.controllers.rayservice.facts.clusters import is_rolling_back
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.rules.canary import Group, share
-from manta.rules.scaling import pod_resources, total_gpus
+from manta.rules.scaling import hosts, pod_resources, total_gpus
 
 
 def canary_message(snapshot: ServiceSnapshot, status: RayServiceStatuses) -> str:
@@ -45,9 +49,33 @@ def _shares(snapshot: ServiceSnapshot, groups: tuple[Group, ...]) -> str:
 
 
 def uncounted_gpus(snapshot: ServiceSnapshot) -> str:
-    """What the new cluster needs beside `maxSurge`, which counts workers: a head has its own GPUs."""
-    count = total_gpus(pod_resources(snapshot.spec.ray_cluster_config.head_group_spec.template))
-    if not count:
-        return ""
-    gpus = "1 GPU" if str(count) == "1" else f"{count} GPUs"
-    return f"the new head needs {gpus} beside maxSurge, which counts workers"
+    """What the new cluster needs beside `maxSurge`, which counts the workers of each group; empty if nothing."""
+    wanted, active = snapshot.spec.ray_cluster_config, snapshot.active
+    count = total_gpus(pod_resources(wanted.head_group_spec.template))
+    head = f"the new head needs {_gpus(count)} beside maxSurge, which counts workers"
+    said = [head] if count else []
+    said += _uncounted_groups(active.cluster.spec, wanted) if active is not None else ()
+    return "; ".join(said)
+
+
+def _uncounted_groups(old: RayClusterSpec, new: RayClusterSpec) -> Iterator[str]:
+    known = {one.group_name: _of_replica(one) for one in old.worker_group_specs}
+    for group in new.worker_group_specs:
+        name, count = group.group_name, _of_replica(group)
+        if group.suspend or not count:
+            continue
+        if name not in known:
+            yield (
+                f"group {name} is new, or has a new name: its GPUs are beside maxSurge, which counts"
+                " the workers of each group by its name"
+            )
+        elif count > known[name]:
+            yield f"a replica of group {name} needs {_gpus(count)} instead of {known[name]}: maxSurge counts workers"
+
+
+def _of_replica(group: WorkerGroupSpec) -> Quantity:
+    return total_gpus(pod_resources(group.template)) * hosts(group)
+
+
+def _gpus(count: Quantity) -> str:
+    return "1 GPU" if str(count) == "1" else f"{count} GPUs"

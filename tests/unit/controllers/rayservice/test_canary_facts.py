@@ -13,7 +13,7 @@ from manta.api.core import Service, ServiceSpec
 from manta.api.meta import ObjectMeta
 from manta.api.ray import names
 from manta.api.times import format_time
-from manta.controllers.rayservice.canary_messages import canary_message
+from manta.controllers.rayservice.canary_messages import canary_message, uncounted_gpus
 from manta.controllers.rayservice.facts.canary import (
     Progress,
     canary_obstacle,
@@ -225,6 +225,24 @@ def gpu_worker(name: str) -> Any:
 )  # fmt: skip
 def test_the_message_names_what_the_step_waits_for(facts: Any, expected: str) -> None:
     assert message(growing(**facts)).endswith(f"; {expected}")
+
+
+RENAMED = "group accelerated is new, or has a new name: its GPUs are beside maxSurge"
+LARGER = "a replica of group gpu needs 2 GPUs instead of 1: maxSurge counts workers"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [({}, ""), ({"groupName": "accelerated"}, RENAMED), ({"numOfHosts": 2}, LARGER)],
+)
+def test_gpus_that_the_surge_does_not_count_are_said(change: dict[str, Any], expected: str) -> None:
+    config = gpu_config()
+    config["workerGroupSpecs"][0].update(change)
+    old = a_view("demo-a", a_cluster("demo-a", rayClusterConfig=gpu_config()))
+    one = upgrading(spec={"upgradeStrategy": canary(), "rayClusterConfig": config}, active=old)
+    said = uncounted_gpus(one)
+    assert said.startswith(expected) if expected else said == ""
+    assert uncounted_gpus(replace(one, active=None)) == ""
 
 
 # ── Pods behind the Service ──────────────────────────────────────────────────────────────
