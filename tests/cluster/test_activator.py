@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import pytest
 
+from manta.api.core import Service
 from manta.api.discovery import EndpointSlice
 from manta.api.meta import Key
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import ENDPOINT_SLICES, SERVICES
-from manta.cli.server.activator import Activator
+from manta.api.resources import CLUSTER_ROLES, ENDPOINT_SLICES, SERVICES
+from manta.cli.server.activator import Activator, slice_of
+from manta.kube.errors import Forbidden
+from manta.localplane.builtin.garbage_collector.controller import GarbageCollector
+from manta.localplane.builtin.metadata_watcher.watcher import MetadataWatcher
+from manta.runtime.manager import Manager
 from support.plane import MemoryPlane, memory_plane
 from support.raycluster import NAMESPACE, ray_cluster
 from support.raycrds import ray_crds
@@ -79,6 +85,16 @@ async def the_slice(plane: MemoryPlane) -> EndpointSlice:
             await asyncio.sleep(0.05)
     (one,) = found
     return one
+
+
+@asynccontextmanager
+async def garbage_collector(plane: MemoryPlane) -> AsyncIterator[None]:
+    manager = Manager(plane.client, plane.clock, Random(3))
+    kinds = MetadataWatcher(manager, {})
+    manager.add_service("all kinds", kinds.run)
+    GarbageCollector(manager, kinds)
+    async with running(manager.run()):
+        yield
 
 
 async def cluster(plane: MemoryPlane) -> RayCluster:
@@ -162,10 +178,44 @@ async def test_what_it_cannot_or_must_not_wake_is_left_alone(fields: dict[str, A
         assert (await cluster(plane)).spec.suspend is True
 
 
+async def test_nothing_leads_to_an_activator_that_has_stopped() -> None:
+    async with a_plane() as (plane, _):
+        async with running(Activator(plane.client, "192.0.2.1", "127.0.0.1").run()):
+            await the_slice(plane)
+        assert await slices(plane) == []
+
+
+async def test_a_stop_says_what_it_cannot_delete(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: Any) -> None:
+        raise Forbidden(403, "Forbidden", "the role is gone")
+
+    async with a_plane() as (plane, _):
+        async with running(Activator(plane.client, "192.0.2.1", "127.0.0.1").run()):
+            await the_slice(plane)
+            monkeypatch.setattr(plane.client, "delete", refuse)
+        assert "default/demo-head-svc-manta-activator: the role is gone" in caplog.text
+
+
+async def test_what_an_activator_leaves_behind_goes_with_its_installation() -> None:
+    async with a_plane() as (plane, _), garbage_collector(plane):
+        await plane.client.create(CLUSTER_ROLES, "", {"metadata": {"name": "of-the-chart"}})
+        activator = Activator(plane.client, "192.0.2.1", "127.0.0.1", owner="of-the-chart")
+        async with running(activator.run()):
+            await the_slice(plane)
+            await plane.client.delete(CLUSTER_ROLES, Key("", "of-the-chart"))
+            async with asyncio.timeout(30):
+                while await slices(plane):
+                    await asyncio.sleep(0.05)
+
+
 async def test_a_successor_takes_over_at_its_own_address() -> None:
     async with a_plane() as (plane, _):
-        async with running(Activator(plane.client, "192.0.2.2", "127.0.0.1").run()):
-            await the_slice(plane)
+        service = await plane.client.get(SERVICES, Key(NAMESPACE, "demo-head-svc"), into=Service)
+        owner = SERVICES.owner_reference(service.metadata)
+        left = slice_of(SLICE, "demo-head-svc", owner, "192.0.2.2", {})
+        await plane.client.create(ENDPOINT_SLICES, NAMESPACE, left)
         async with (
             running(Activator(plane.client, "192.0.2.1", "127.0.0.1").run()),
             asyncio.timeout(30),

@@ -37,6 +37,12 @@ def add_parser(subparsers: Any) -> None:
         default=os.environ.get(ENV_POD_IP, ""),
         help=f"address of this process for other Pods; default: the variable {ENV_POD_IP}",
     )
+    parser.add_argument(
+        "--owner",
+        default="",
+        metavar="CLUSTERROLE",
+        help="what a process that is killed leaves behind is deleted with this ClusterRole; the chart names its own",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,20 +54,21 @@ def run(args: argparse.Namespace) -> int:
     try:
         cluster = discover(args.kubeconfig, args.context, environment=os.environ)
         logs.configure("json")
-        return asyncio.run(_serve(args.address, cluster))
+        return asyncio.run(_serve(args.address, args.owner, cluster))
     except (CredentialsError, OSError) as error:
         print(f"manta activator: {error}", file=sys.stderr)
         return 1
 
 
-async def _serve(address: str, cluster: Cluster) -> int:
+async def _serve(address: str, owner: str, cluster: Cluster) -> int:
     from manta.cli.server.activator import Activator
     from manta.kube.connect import connect
 
     stopping = stop_on_signals()
     client = await connect(cluster)
     try:
-        activator = asyncio.create_task(Activator(client, address, address).run(), name="activator")
+        work = Activator(client, address, address, owner).run()
+        activator = asyncio.create_task(work, name="activator")
         signal = asyncio.create_task(stopping.wait(), name="signal")
         await until_first_ends([activator, signal])
     finally:

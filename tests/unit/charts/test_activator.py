@@ -30,13 +30,16 @@ def test_it_may_resume_clusters_and_lead_their_traffic_and_nothing_else() -> Non
         "rayclusters": ["get", "list", "watch", "patch"],
         "services": ["get"],
         "endpointslices": ["list", "create", "delete"],
+        "clusterroles": ["get"],
     }
+    assert rules[-1]["resourceNames"] == ["manta-activator"]
 
 
 def test_its_pod_knows_its_address_and_runs_a_command_that_exists() -> None:
     [container] = ours()["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert container["env"][0]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
-    assert parse(container["command"][1:]).verb == "activator"
+    command = parse(container["command"][1:])
+    assert (command.verb, command.owner) == ("activator", ours()["ClusterRole"]["metadata"]["name"])
 
 
 def test_head_services_get_an_address_of_their_own_with_it() -> None:

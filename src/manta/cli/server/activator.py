@@ -2,7 +2,8 @@
 
 For each RayCluster that the operator suspended for idleness it adds an EndpointSlice to the head Service that names
 itself, with a port of its own for each port at which a cluster is used. The first connection resumes the cluster; all are held until
-the head is ready and then passed on to it. The slice goes when the cluster is awake.
+the head is ready and then passed on to it. The slice goes when the cluster is awake, or this process stops; if it is
+killed, with the ClusterRole that owns the slice.
 
 A headless Service has no address of its own: its name would lead to this process at Ray's own ports, where it
 could not tell clusters apart. Such clusters are left alone, with a Warning in the log.
@@ -19,10 +20,10 @@ from random import Random
 from typing import Any, Final
 
 from manta.api.core import Service, ServicePort
-from manta.api.meta import Key
+from manta.api.meta import Key, Object, ObjectMeta
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import ENDPOINT_SLICES, SERVICES
+from manta.api.resources import CLUSTER_ROLES, ENDPOINT_SLICES, SERVICES
 from manta.api.well_known import LABEL_ENDPOINT_SLICE_MANAGED_BY, LABEL_SERVICE_NAME
 from manta.client.waking import NO_USE, Waker, sleeps
 from manta.kube.client import Client
@@ -35,6 +36,8 @@ from manta.runtime.informer import Informer
 NAME: Final = "manta-activator"
 RETRY_SECONDS: Final = 10.0
 DIAL_SECONDS: Final = 5.0
+STOP_SECONDS: Final = 20.0
+"""A Pod has 30 seconds to stop."""
 MAX_HELD: Final = 1000
 """Connections that are held at once; further ones are closed."""
 
@@ -60,10 +63,17 @@ class _StandIn:
 
 class Activator:
     def __init__(
-        self, client: Client, address: str, listen: str, random: Random | None = None
+        self,
+        client: Client,
+        address: str,
+        listen: str,
+        owner: str = "",
+        random: Random | None = None,
     ) -> None:
-        """`address`: of this process, as other Pods reach it. `listen`: the address to listen on."""
+        """`address`: of this process, as other Pods reach it. `listen`: the address to listen on. `owner`: a
+        ClusterRole that is deleted with the installation, and the slices with it; default: the head Service."""
         self._client = client
+        self._owner = owner
         self._address = address
         self._listen = listen
         self._wake = Waker(client)
@@ -88,8 +98,19 @@ class Activator:
                         async with asyncio.timeout(pause):
                             await self._changed.wait()
         finally:
-            for stand in self._stands.values():
-                stand.close()
+            await self._leave_all()
+
+    async def _leave_all(self) -> None:
+        """Otherwise the Service of a cluster that is resumed later leads part of its connections here."""
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                for head in tuple(self._stands):
+                    await self._leave(head)
+        except (MantaError, OSError, TimeoutError) as error:
+            left = ", ".join(str(stand.key) for stand in self._stands.values())
+            log.warning("these EndpointSlices stay and lead nowhere: %s: %s", left, error)
+        for stand in self._stands.values():
+            stand.close()
 
     # ── which clusters sleep ─────────────────────────────────────────────────────────────
 
@@ -129,16 +150,16 @@ class Activator:
             self._refused.add(head)
             log.warning("Service %s is headless: connections to it wake nothing", head)
             return
-        stand = _StandIn(cluster, service)
+        stand = self._stands[head] = _StandIn(cluster, service)  # so that a stop removes it
         try:
             for port in service.spec.ports:
                 if port.protocol == "TCP" and port.name not in NO_USE:
                     stand.servers[port.name] = await self._open(stand, port)
             await self._publish(stand)
-        except BaseException:
+        except (MantaError, OSError):
             stand.close()
+            del self._stands[head]
             raise
-        self._stands[head] = stand
         log.info("RayCluster %s sleeps: connections to %s wake it", cluster.metadata.key, head)
 
     async def _leave(self, head: Key) -> None:
@@ -149,12 +170,22 @@ class Activator:
         del self._stands[head]
 
     async def _publish(self, stand: _StandIn) -> None:
-        body = slice_of(stand.key, stand.service, self._address, _ports(stand.servers))
+        service = stand.service.metadata
+        owner = await self._owner_of(service)
+        ports = _ports(stand.servers)
+        body = slice_of(stand.key, service.name, owner, self._address, ports)
         try:
             await self._client.create(ENDPOINT_SLICES, stand.key.namespace, body)
         except AlreadyExists:  # of a predecessor, at another address
             await self._client.delete(ENDPOINT_SLICES, stand.key)
             await self._client.create(ENDPOINT_SLICES, stand.key.namespace, body)
+
+    async def _owner_of(self, service: ObjectMeta) -> dict[str, Any]:
+        """With the Service as a second owner the slice would stay as long as that: the last owner counts."""
+        if not self._owner:
+            return SERVICES.owner_reference(service)
+        role = await self._client.get(CLUSTER_ROLES, Key("", self._owner), into=Object)
+        return CLUSTER_ROLES.owner_reference(role.metadata)
 
     async def _remove_leftovers(self) -> None:
         """Slices of a predecessor lead nowhere."""
@@ -212,8 +243,10 @@ def _ports(servers: Mapping[str, asyncio.Server]) -> dict[str, int]:
     return {name: server.sockets[0].getsockname()[1] for name, server in servers.items()}
 
 
-def slice_of(key: Key, service: Service, address: str, ports: Mapping[str, int]) -> dict[str, Any]:
-    """The EndpointSlice that leads the ports of a Service to this process. It goes with the Service."""
+def slice_of(
+    key: Key, service: str, owner: Mapping[str, Any], address: str, ports: Mapping[str, int]
+) -> dict[str, Any]:
+    """The EndpointSlice that leads the ports of a Service to this process."""
     return {
         "apiVersion": ENDPOINT_SLICES.api_version,
         "kind": ENDPOINT_SLICES.kind,
@@ -221,17 +254,10 @@ def slice_of(key: Key, service: Service, address: str, ports: Mapping[str, int])
             "name": key.name,
             "namespace": key.namespace,
             "labels": {
-                LABEL_SERVICE_NAME: service.metadata.name,
+                LABEL_SERVICE_NAME: service,
                 LABEL_ENDPOINT_SLICE_MANAGED_BY: NAME,
             },
-            "ownerReferences": [
-                {
-                    "apiVersion": "v1",
-                    "kind": "Service",
-                    "name": service.metadata.name,
-                    "uid": service.metadata.uid,
-                }
-            ],
+            "ownerReferences": [owner],
         },
         "addressType": "IPv6" if ":" in address else "IPv4",
         "ports": [
