@@ -51,6 +51,16 @@ async def test_a_dashboard_is_shown_and_no_cookie_passes_in_either_direction() -
         assert "default-src 'self'" in other.answer.headers["Content-Security-Policy"]
 
 
+async def test_the_ticket_is_in_no_referrer() -> None:
+    async with dashboard_console(ray) as console:
+        await demo(console)
+        other = await console.opened(await console.browser(), "demo")
+        assert other.answer is not None
+        assert other.answer.headers["Referrer-Policy"] == "no-referrer"
+        await other.get("/")
+        assert other.answer.headers["Referrer-Policy"] == "same-origin"
+
+
 async def test_its_origin_is_of_another_site_than_the_console() -> None:
     async with dashboard_console(ray) as console:
         await demo(console)

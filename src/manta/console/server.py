@@ -59,6 +59,8 @@ _POLICY: Final = (
 AGAIN: Final = ("Refresh", "10")
 """Header of a page that the API server could not answer: the browser tries again after 10 s."""
 LOGIN_BYTES: Final = 12
+NO_REFERRER: Final = ("Referrer-Policy", "no-referrer")
+"""Header of the page whose address has a token or code of a login."""
 _READS: Final = frozenset(("GET", "HEAD"))
 _HEALTH: Final = ("/healthz", "/readyz", "/livez")
 _PROBED: Final = (*_HEALTH, METRICS)
@@ -247,7 +249,7 @@ class ConsoleHandler(Handler):
         the new cookie with the redirected request."""
         if self._settings.login.is_checked:
             await self._visitors.of(session, login=True)
-        headers = (self._cookie(session), ("Refresh", "0; url=/"))
+        headers = (self._cookie(session), ("Refresh", "0; url=/"), NO_REFERRER)
         text = document(logged_in(), self._frame(logged_in=False), "/login")
         return HttpResponse(200, text.encode(), headers, _HTML)
 

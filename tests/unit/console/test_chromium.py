@@ -15,7 +15,7 @@ import pytest
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import CORE_EVENTS, PODS
-from manta.console.server import LIMITS
+from manta.console.server import LIMITS, ConsoleHandler
 from manta.httpserver.handler import Handler
 from manta.httpserver.messages import HttpRequest, HttpResponse
 from manta.httpserver.server import HttpServer
@@ -297,6 +297,28 @@ async def test_the_token_of_the_link_is_in_no_address_referrer_or_log(
             await server.stop(grace_seconds=0.1)
         assert "referer" not in other.headers[0]
         assert token not in caplog.text
+
+
+async def test_a_form_names_its_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Browsers without Sec-Fetch-Site are told apart by it alone."""
+    origins: list[str] = []
+    answer = ConsoleHandler.handle
+
+    async def handle(handler: ConsoleHandler, request: HttpRequest) -> HttpResponse:
+        if request.method == "POST":
+            origins.append(request.headers["origin"])
+        return await answer(handler, request)
+
+    monkeypatch.setattr(ConsoleHandler, "handle", handle)
+    async with (
+        running_console(log_in=False, kinds=False) as console,
+        browser(tmp_path, {}) as [page],
+        served(console) as (_, port),
+    ):
+        await page.open(f"http://{HOST}:{port}/login?token={console.new_link()}", "Log out")
+        await page.click("Log out")
+        await page.shows("Log in")
+        assert origins == [f"http://{HOST}:{port}"]
 
 
 async def test_another_name_for_this_machine_is_not_served(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ async def test_an_old_browser_must_name_this_host_as_origin() -> None:
     assert not is_same_origin({"host": HOST})
 
 
-async def test_every_page_has_a_strict_policy_and_sends_no_referrer() -> None:
+async def test_every_page_has_a_strict_policy_and_sends_no_referrer_to_other_sites() -> None:
     async with running_console(kinds=False) as console:
         headers = dict(console.handler.default_headers)
         assert "default-src 'none'" in headers["Content-Security-Policy"]

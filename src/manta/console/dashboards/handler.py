@@ -212,7 +212,11 @@ def _page(status: int, title: str, body: Html, headers: Headers = ()) -> HttpRes
     """Without style and script: on this origin they would be the dashboard's."""
     head = join([tag("meta", charset="utf-8"), tag("title", title)])
     text = join([raw("<!doctype html>"), tag("html", head, tag("p", body), lang="en")])
-    own = (("Content-Security-Policy", "default-src 'none'"), ("Cache-Control", "no-store"))
+    own = (
+        ("Content-Security-Policy", "default-src 'none'"),
+        ("Cache-Control", "no-store"),
+        ("Referrer-Policy", "no-referrer"),  # its address has a ticket
+    )
     return HttpResponse(status, text.encode(), (*own, *headers), "text/html; charset=utf-8")
 
 
