@@ -181,7 +181,7 @@ def _cluster(world: World, one: Object, owned: Owned) -> Outcome:
     pods = [found for kind, found in owned.get(one["metadata"]["uid"], ()) if kind == "pods"]
     return {
         "deleting": bool(one["metadata"].get("deletionTimestamp")),
-        "state": status.get("state", ""),
+        "state": _state(one),
         "conditions": _conditions(status),
         "workers": [
             status.get(name, 0) for name in ("desiredWorkerReplicas", "readyWorkerReplicas")
@@ -189,6 +189,12 @@ def _cluster(world: World, one: Object, owned: Owned) -> Outcome:
         "pods": dict(sorted(Counter(map(_pod, pods)).items())),
         "objects": _objects(one, owned),
     }
+
+
+def _state(cluster: Object) -> str:
+    """As in KubeRay, a cluster that is resumed says `suspended` until all its Pods are ready."""
+    state = str((cluster.get("status") or {}).get("state", ""))
+    return "" if state == "suspended" and not cluster["spec"].get("suspend") else state
 
 
 def _pod(pod: Object) -> str:
