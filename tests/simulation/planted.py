@@ -201,6 +201,29 @@ BUGS: tuple[Bug, ...] = (
         "no-bug",
     ),
     _own(
+        "raises-late",
+        "the status of a cluster with two groups raises",
+        (
+            "controllers/raycluster/controller.py",
+            "        return None if snapshot.is_being_deleted else next_status(snapshot, outcome)",
+            (
+                "        assert len(snapshot.cluster.spec.worker_group_specs) < 2\n"
+                "        return None if snapshot.is_being_deleted else next_status(snapshot, outcome)"
+            ),
+        ),
+        "no-bug",
+    ),
+    _own(
+        "raises-last",
+        "when a suspended cluster is looked at next raises",
+        (
+            "controllers/raycluster/controller.py",
+            "        return PDB_LIST_RETRY if is_unknown and not snapshot.is_suspended else None",
+            "        return PDB_LIST_RETRY if is_unknown and not snapshot.is_suspended else {}[1]",
+        ),
+        "no-bug",
+    ),
+    _own(
         "silent",
         "a cluster that waits does not say why",
         (

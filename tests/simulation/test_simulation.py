@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -91,17 +92,23 @@ def test_the_tables_of_the_documentation_are_those_of_the_code() -> None:
     assert rendered(page) == page, "run `python -m tests.simulation --document`"
 
 
+QUICKLY_FOUND = ("no-uid", "raises", "raises-late", "raises-last")
+
+
 @pytest.mark.timeout(300)
-def test_a_planted_bug_is_found() -> None:
-    """Deletes without a UID; `python -m tests.simulation.planted` has many more."""
+def test_planted_bugs_are_found() -> None:
+    """Deletes without a UID, and exceptions in three phases; `python -m tests.simulation.planted` has many more."""
     found = subprocess.run(
-        [sys.executable, "tests/simulation/planted.py", "no-uid", "--most", "20"],
+        [sys.executable, "tests/simulation/planted.py", *QUICKLY_FOUND, "--most", "20"],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     )
-    assert "deletes-by-uid" in found.stdout
+    told = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [(one["bug"], one["seeds"] is not None) for one in told] == [
+        (name, True) for name in QUICKLY_FOUND
+    ]
 
 
 def test_every_oracle_has_a_planted_bug() -> None:

@@ -23,7 +23,7 @@ def most_samples(objects: int) -> int:
 class Samples:
     """What objects counted, by UID, oldest first, since the first watch saw them.
 
-    The watches of all visitors share it, so that a plot does not begin anew with a login or a renewed token. A page shows
+    The watches of all visitors share it, so that a plot does not start again with a login or a renewed token. A page shows
     only those of an object that its visitor may see.
     """
 

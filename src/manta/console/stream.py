@@ -68,7 +68,7 @@ async def page_stream(
     visitor.streams += 1
     try:
         shown: Regions = {}
-        told, refresh = "", REFRESH_SECONDS
+        last_trouble, refresh = "", REFRESH_SECONDS
         while True:
             version, trouble = visitor.watch.version, visitor.watch.trouble()
             sent = ALIVE
@@ -87,11 +87,13 @@ async def page_stream(
                     shown = regions
                 if difference := changes(shown, regions):
                     sent, shown = message(difference), regions
-            if trouble != told:
+            if trouble != last_trouble:
                 yield b"event: trouble\ndata: %b\n\n" % msgspec.json.encode(trouble)
-                told = trouble
+                last_trouble = trouble
             yield sent
-            await _something_new(visitor, version, TROUBLE_SECONDS if told else refresh, told)
+            await _something_new(
+                visitor, version, TROUBLE_SECONDS if last_trouble else refresh, last_trouble
+            )
             await asyncio.sleep(PAUSE)
     finally:
         visitor.streams -= 1
@@ -124,10 +126,10 @@ async def while_pending(
             await chunks.aclose()
 
 
-async def _something_new(visitor: Visitor, version: int, seconds: float, told: str) -> None:
+async def _something_new(visitor: Visitor, version: int, seconds: float, last_trouble: str) -> None:
     """Return when the objects have changed, when the watches fail or work again, or after so many seconds."""
     while seconds > 0 and visitor.watch.version == version:
-        if not told and visitor.watch.trouble():
+        if not last_trouble and visitor.watch.trouble():
             return
         step = min(seconds, TROUBLE_SECONDS)
         await visitor.watch.wait_newer(version, step)

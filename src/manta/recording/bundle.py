@@ -51,9 +51,8 @@ class Bundle:
         self.add(name, "---\n".join(to_yaml(one) for one in clean).encode())
 
     def add_text(self, name: str, text: str) -> None:
-        """A log: each line is searched for credentials."""
-        lines = (self.redactor.text(line) for line in text.splitlines())
-        self.add(name, ("\n".join(lines) + "\n").encode())
+        """A log, searched for credentials."""
+        self.add(name, (self.redactor.log(text) + "\n").encode())
 
     def add_log(self, name: str, path: Path) -> None:
         """The end of a file; nothing if it is not there."""

@@ -91,12 +91,13 @@ class FlightRecorder:
             self._ring.start_file()
         self._number += 1
         lines = encode_reconcile(self._values, self._number, one, self._left_out)
-        self._left_out = 0
         if sum(map(len, lines)) > MAX_RECORD_BYTES:
             self._values.new_segment()
             self._ring.close()  # the values that it would refer to are not written
+            self._left_out += 1
             log.warning("reconcile of %s %s is too large to record", one.controller, one.key)
             return
+        self._left_out = 0
         self._ring.append(lines)
 
     def _header(self) -> bytes:

@@ -40,8 +40,8 @@ KEPT_ENV: Final = (
 """Variables that Manta itself sets or reads: their values decide plans, and no user puts a secret there."""
 
 _WORD: Final = (
-    r"pass(?:word|wd|phrase)|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key"
-    r"|connection[-_]?string|authorization"
+    r"pass(?:word|wd|phrase)|secret|token|credential|api[-_]?key|(?:access|account)[-_]?key|private[-_]?key"
+    r"|connection[-_]?string|authorization|requirepass|[-_]pwd|amz-signature"
 )
 _SECRET_KEY: Final = re.compile(_WORD, re.IGNORECASE)
 _NAMES_A_SECRET: Final = re.compile(
@@ -50,15 +50,22 @@ _NAMES_A_SECRET: Final = re.compile(
 """`secretName` and `tokenPath` name a secret; they are none."""
 LAST_APPLIED: Final = "last-applied-configuration"
 
-_PATTERNS: Final = re.compile(
+_PEM: Final = (
     r"(?P<pem>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
-    r"|(?P<jwt>eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)"
+)
+_PRIVATE_KEY: Final = re.compile(_PEM, re.DOTALL)
+_END: Final = r"\s\"',;&}\])$\\"
+"""What ends a value without quotes."""
+_PATTERNS: Final = re.compile(
+    _PEM + r"|(?P<jwt>eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)"
     r"|(?P<key>\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}"
     r"|\bhf_\w{16,}|\bsk-[\w-]{16,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{30,}|\bnpm_\w{30,})"
-    r"|(?P<scheme>\b(?:bearer|basic)\s+)(?P<bearer>[\w.~+/=-]{8,})"
+    r"|(?P<scheme>\b(?:bearer|basic|authorization\s?[=:]\s?token)\s+)(?P<bearer>[\w.~+/=-]{8,})"
     r"|(?P<url>://[^/\s:@\"']*:)(?P<userinfo>[^@/\s\"']+)(?=@)"
+    rf"|(?:[\w.-]*(?:{_WORD})[\w-]*\\?[\"']?\s?[=:]\s?|--[\w-]*(?:{_WORD})\s+)"
+    r"(?P<quote>\\?[\"'])(?!(?:bearer|basic)\s)(?P<quoted>[^\n$\\]{4,}?)(?=(?P=quote))"
     rf"|(?P<name>[\w.-]*(?:{_WORD})[\w-]*\\?[\"']?\s?[=:]\s?\\?[\"']?(?:(?:bearer|basic)\s+)?|--[\w-]*(?:{_WORD})\s+)"
-    r"(?P<value>[^\s\"',;&}\])$\\]{4,})",
+    rf"(?P<value>[^{_END}]{{4,}}(?:,[^{_END}=:]+(?=[\s;&\"']|\Z))*)",
     re.IGNORECASE | re.DOTALL,
 )
 _RUNTIME_ENV: Final = re.compile(
@@ -77,6 +84,7 @@ SUSPICIOUS: Final = (
         "key",
         "@",
     ),
+    *("_pwd", "-pwd", "requirepass", "signature"),
     *("connection", "authoriz", "bearer", "basic", LAST_APPLIED, "-json", "eyj", "akia", "asia"),
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "sk-", "xox", "aiza"),
     "npm_",
@@ -225,6 +233,11 @@ class Redactor:
                 self._known[value] = known
         return known
 
+    def log(self, value: str) -> str:
+        """Lines without what looks like a credential. Each is looked at by itself: one odd line hides no other."""
+        whole = _PRIVATE_KEY.sub(self._match, value)
+        return "\n".join(self.text(line) for line in whole.splitlines())
+
     def _suspicious(self, value: str) -> str:
         if "-json" in value:
             value = _RUNTIME_ENV.sub(self._shell_json, value)
@@ -257,7 +270,7 @@ class Redactor:
     def _match(self, found: re.Match[str]) -> str:
         kind = str(found.lastgroup)
         match kind:
-            case "bearer" | "userinfo" | "value":
+            case "bearer" | "userinfo" | "quoted" | "value":
                 return found[0][: -len(found[kind])] + str(self.digest(found[kind]))
             case _:
                 return self._token(found[0])

@@ -215,6 +215,8 @@ class Controller:
             result = await self._failed(key, current_phase(), error)
         except Exception as error:
             log.exception("%s failed", current_phase())
+            if self._metrics:
+                self._metrics.panicked()
             result = await self._failed(key, current_phase(), error)
         finally:
             end_reconcile(token)

@@ -36,6 +36,11 @@ class RuntimeMetrics:
         self.errors = registry.counter(
             "controller_runtime_reconcile_errors_total", "Reconciles that failed.", controller
         )
+        self.panics = registry.counter(
+            "controller_runtime_reconcile_panics_total",
+            "Reconciles that ended with an exception of the program: a bug.",
+            controller,
+        )
         self.time = registry.histogram(
             "controller_runtime_reconcile_time_seconds", "Duration of a reconcile.", controller
         )
@@ -112,6 +117,9 @@ class ControllerMetrics:
 
     def failed(self, phase: str) -> None:
         self._shared.failures.add(self._name, phase)
+
+    def panicked(self) -> None:
+        self._shared.panics.add(self._name)
 
     def reconciled(self, result: Done | Retry) -> None:
         if isinstance(result, Retry):

@@ -82,7 +82,8 @@ class GenerationsOnly(Oracle):
 
 
 class NoReconcileRaises(Oracle):
-    """No pure phase of a reconcile raises, and no task of the operator ends by itself."""
+    """No reconcile raises what is not a failed request, in whatever phase; no object is unreadable; and no task of
+    the operator ends by itself."""
 
     name = "no-bug"
 
@@ -96,7 +97,10 @@ class NoReconcileRaises(Oracle):
         for task in life.tasks:
             if task.done() and not task.cancelled() and task.exception() is not None:
                 yield f"{name} ended with {task.exception()!r}"
-        failures = life.manager.metrics.failures
-        for labels, value in sorted(failures._values.items()):
-            if value and labels[1] in ("plan", "events", "decode"):
+        metrics = life.manager.metrics
+        for labels, value in sorted(metrics.panics._values.items()):
+            if value:
                 yield f"{name}: {labels} raised {value:.0f} times"
+        for labels, value in sorted(metrics.failures._values.items()):
+            if value and labels[1] in ("plan", "events", "decode"):
+                yield f"{name}: {labels} failed {value:.0f} times"

@@ -39,6 +39,13 @@ def clean(value: Any) -> Any:
         {"message": f'{{\\"password\\": \\"{SECRET}\\"}}'},
         {"address": f"redis://user:{SECRET}@host:6379"},
         {"text": f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----"},
+        {"command": [f"ray start --redis-password '{SECRET}' --head"]},
+        {"command": [f'--redis-password "two words {SECRET}"']},
+        {"command": [f"--redis-password=first,{SECRET} --head"]},
+        {"command": [f"MYSQL_PWD={SECRET} python a.py"]},
+        {"command": [f"redis-server --requirepass {SECRET}"]},
+        {"message": f"Authorization: Token {SECRET}"},
+        {"message": f"https://bucket/a?X-Amz-Signature={SECRET}"},
         {"default_container_envs": [{"name": "A", "value": SECRET}]},
     ],
 )
@@ -46,6 +53,14 @@ def test_a_planted_secret_is_removed(value: Any) -> None:
     found = json.dumps(clean(value))
     assert SECRET not in found
     assert TOKEN.search(found)
+
+
+def test_a_log_loses_a_private_key_of_many_lines_and_keeps_its_other_lines() -> None:
+    key = f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n{SECRET}x\n-----END RSA PRIVATE KEY-----"
+    found = Redactor(b"salt").log(f"starting\n{key}\nenv_vars: [not: valid\nready")
+    assert SECRET not in found
+    assert found.splitlines()[0] == "starting"
+    assert found.splitlines()[-1] == "ready"
 
 
 @pytest.mark.parametrize(

@@ -158,3 +158,14 @@ def test_a_busy_operator_leaves_reconciles_out_but_none_that_failed(tmp_path: Pa
     [only] = [one for path in files_of([tmp_path]) for one in read_recording(path)]
     assert isinstance(only, Recorded)
     assert (only.line["left_out"], only.line["error"]["error"]) == (1, "ValueError")
+
+
+def test_a_reconcile_that_is_too_large_is_counted_as_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = ray_cluster()
+    document["metadata"] |= {"uid": "u-1", "annotations": {"note": "x" * 20_000}}
+    large = ClusterSnapshot(msgspec.convert(document, RayCluster), Settings(), NOW, seed=7)
+    monkeypatch.setattr("manta.recording.recorder.MAX_RECORD_BYTES", 16_000)
+    [only] = recorded(tmp_path, reconciled(large), reconciled(snapshot()))
+    assert only.line["left_out"] == 1

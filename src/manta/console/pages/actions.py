@@ -69,7 +69,7 @@ ACTIONS: Final = (
         "suspend", "Suspend", "patch", _may_suspend,
         {
             "RayCluster": "Its Pods are deleted; the object stays and can be resumed.",
-            "RayJob": "Its cluster is deleted. The job begins anew when it is resumed.",
+            "RayJob": "Its cluster is deleted. The job starts again when it is resumed.",
             "RayService": "Its clusters are deleted, and nothing is served until it is resumed.",
             "RayCronJob": "The schedule starts no further jobs until it is resumed; jobs that run go on.",
         },
@@ -78,7 +78,7 @@ ACTIONS: Final = (
         "resume", "Resume", "patch", _suspended,
         {
             "RayCluster": "Its Pods are created again.",
-            "RayJob": "Its cluster is created again, and the job begins anew.",
+            "RayJob": "Its cluster is created again, and the job starts again.",
             "RayService": "A cluster is created, which serves when it is ready.",
             "RayCronJob": "The schedule starts jobs again.",
         },
