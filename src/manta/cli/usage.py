@@ -8,12 +8,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
-from manta.api.meta import ObjectMeta
-from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.usage import UsageError
@@ -21,7 +19,7 @@ from manta.cli.output.help import examples
 from manta.cli.output.tables import table
 from manta.cli.server.ages import parse_age
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
-from manta.rules.usage import KEPT_DAYS, Hours, Usage, hours_since, sum_of
+from manta.rules.usage import KEPT_DAYS, Hours, sum_of, totals, usage_of
 from manta.runtime.clock import SystemClock
 
 BY = ("cluster", "namespace", "user")
@@ -70,8 +68,9 @@ def run(args: argparse.Namespace) -> int:
 async def _show(args: argparse.Namespace, since: timedelta) -> int:
     async with open_client(args) as client:
         where = "" if args.all_namespaces else namespace_of(args)
-        clusters = (await client.list(RAY_CLUSTERS, where, into=RayCluster)).items
+        found = (await client.list(RAY_CLUSTERS, where, into=RayCluster)).items
     now = SystemClock().now()
+    clusters = [(one.metadata, known) for one in found if (known := usage_of(one.metadata))]
     rows = totals(clusters, args.by, now - since, now)
     prices = (args.price_cpu, args.price_gpu)
     if args.output == "json":
@@ -81,32 +80,6 @@ async def _show(args: argparse.Namespace, since: timedelta) -> int:
     else:
         print("No RayCluster is watched for idleness: see docs/guide/idle.md.")
     return 0
-
-
-def totals(
-    clusters: Iterable[RayCluster], by: str, begin: datetime, now: datetime
-) -> dict[str, Hours]:
-    """The hours by cluster, namespace, user or label; the most idle first."""
-    found: dict[str, Hours] = {}
-    for cluster in clusters:
-        usage = Usage.parse(cluster.metadata.annotations.get(names.ANNOTATION_USAGE, ""))
-        if usage is not None:
-            who = group(cluster.metadata, by)
-            found[who] = found.get(who, Hours()) + hours_since(usage, begin, now)
-    order = sorted(found.items(), key=lambda one: (-one[1].idle_gpu, -one[1].idle_cpu, one[0]))
-    return dict(order)
-
-
-def group(meta: ObjectMeta, by: str) -> str:
-    match by:
-        case "cluster":
-            return str(meta.key)
-        case "namespace":
-            return meta.namespace
-        case "user":
-            return meta.labels.get(names.LABEL_USER, "")
-        case _:
-            return meta.labels.get(by, "")
 
 
 Prices = tuple[float | None, float | None]

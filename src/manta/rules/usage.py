@@ -15,6 +15,8 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Final, Self
 
+from manta.api.meta import ObjectMeta
+from manta.api.ray import names
 from manta.api.times import format_time, parse_time
 
 KEPT_DAYS: Final = 35
@@ -125,6 +127,11 @@ def changed(usage: Usage | None, at: datetime, state: UseState, cpus: float, gpu
     return replace(before, state=state, since=max(at, before.since), cpus=cpus, gpus=gpus)
 
 
+def usage_of(meta: ObjectMeta) -> Usage | None:
+    """What is recorded on this cluster; None if it was never watched."""
+    return Usage.parse(meta.annotations.get(names.ANNOTATION_USAGE, ""))
+
+
 def hours_since(usage: Usage, begin: datetime, now: datetime) -> Hours:
     """The hours from the day of `begin` on, which counts as a whole."""
     days = usage.until(now).days
@@ -136,6 +143,30 @@ def sum_of(hours: Iterable[Hours]) -> Hours:
     for one in hours:
         total += one
     return total
+
+
+def totals(
+    clusters: Iterable[tuple[ObjectMeta, Usage]], by: str, begin: datetime, now: datetime
+) -> dict[str, Hours]:
+    """The hours by `cluster`, `namespace`, `user` or the label of this name; the most idle first."""
+    found: dict[str, Hours] = {}
+    for meta, usage in clusters:
+        who = _group(meta, by)
+        found[who] = found.get(who, Hours()) + hours_since(usage, begin, now)
+    order = sorted(found.items(), key=lambda one: (-one[1].idle_gpu, -one[1].idle_cpu, one[0]))
+    return dict(order)
+
+
+def _group(meta: ObjectMeta, by: str) -> str:
+    match by:
+        case "cluster":
+            return str(meta.key)
+        case "namespace":
+            return meta.namespace
+        case "user":
+            return meta.labels.get(names.LABEL_USER, "")
+        case _:
+            return meta.labels.get(by, "")
 
 
 def _day(text: str) -> tuple[date, Hours]:

@@ -5,30 +5,28 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from manta.api.meta import ObjectMeta
-from manta.api.ray.cluster import RayCluster
-from manta.cli.usage import document, report, totals
-from manta.rules.usage import Hours, UseState, changed
+from manta.cli.usage import document, report
+from manta.rules.usage import Hours, Usage, UseState, changed, totals
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
-def a_cluster(name: str, namespace: str, idle_hours: int, **labels: str) -> RayCluster:
+def a_cluster(
+    name: str, namespace: str, idle_hours: int, **labels: str
+) -> tuple[ObjectMeta, Usage]:
     usage = changed(None, NOW - timedelta(hours=idle_hours + 1), UseState.USED, 4, 1)
     usage = changed(usage, NOW - timedelta(hours=idle_hours), UseState.IDLE, 4, 1)
-    notes = {"manta.ray.io/usage": usage.text}
-    meta = ObjectMeta(name=name, namespace=namespace, annotations=notes, labels=labels)
-    return RayCluster(metadata=meta)
+    return ObjectMeta(name=name, namespace=namespace, labels=labels), usage
 
 
 CLUSTERS = (
     a_cluster("a", "dev", 2, team="x"),
     a_cluster("b", "dev", 10, team="y"),
     a_cluster("c", "prod", 1, team="x"),
-    RayCluster(metadata=ObjectMeta(name="unwatched", namespace="dev")),
 )
 
 
-def test_the_most_idle_come_first_and_unwatched_ones_not_at_all() -> None:
+def test_the_most_idle_come_first() -> None:
     found = totals(CLUSTERS, "cluster", NOW - timedelta(days=1), NOW)
     assert list(found) == ["dev/b", "dev/a", "prod/c"]
     assert found["dev/b"] == Hours(4, 40, 1, 10)

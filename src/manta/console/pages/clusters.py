@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 from manta.api.ray.cluster import ClusterConditionType
-from manta.api.ray.names import ANNOTATION_USAGE, LABEL_GROUP, LABEL_NODE_TYPE, NODE_HEAD
+from manta.api.ray.names import LABEL_GROUP, LABEL_NODE_TYPE, NODE_HEAD
 from manta.console.html import Html, tag
 from manta.console.live import Live
 from manta.console.pages.demands import demand_sections
+from manta.console.pages.hours import hours_of
 from manta.console.pages.page import Section, Table
 from manta.console.pages.parts import address, facts, pod_state, pods_section, since
 from manta.console.plots import Line, steps
 from manta.console.snapshot import Item, Snapshot
-from manta.rules.usage import Usage, hours_since
 
 
 def cluster_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Section]:
@@ -30,7 +29,7 @@ def cluster_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Sect
         ("Created", since(one.object.metadata.creation_timestamp, snapshot.now)),
         ("Dashboard", _dashboard(one, live)),
         ("Idle", _idle(one)),
-        ("Hours of 7 days", _hours(snapshot, one)),
+        ("Hours of 7 days", hours_of(snapshot, one)),
     )))  # fmt: skip
     lines = (Line("ready workers", 0), Line("desired", 1))
     samples = snapshot.samples.get(one.uid, ())
@@ -53,15 +52,6 @@ def _idle(one: Item) -> str:
         if condition.get("type") == ClusterConditionType.IDLE:
             return str(condition.get("message") or "")
     return ""
-
-
-def _hours(snapshot: Snapshot, one: Item) -> str:
-    usage = Usage.parse(one.object.metadata.annotations.get(ANNOTATION_USAGE, ""))
-    if usage is None:
-        return ""
-    hours = hours_since(usage, snapshot.now - timedelta(days=7), snapshot.now)
-    used = f"used {hours.used_cpu:.1f} CPU-hours and {hours.used_gpu:.1f} GPU-hours"
-    return f"{used}, idle {hours.idle_cpu:.1f} and {hours.idle_gpu:.1f}"
 
 
 def _groups(snapshot: Snapshot, one: Item) -> Table:

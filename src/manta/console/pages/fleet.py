@@ -15,6 +15,7 @@ from manta.client.gpus import GpuRow, leak_words
 from manta.console.capacity import Amount, amount
 from manta.console.html import Html, join, tag
 from manta.console.pages.crons import next_run_words
+from manta.console.pages.hours import hours_sections
 from manta.console.pages.page import LIVE_REFRESH_SECONDS, REFRESH_SECONDS, Page, Section, Table
 from manta.console.pages.parts import (
     SHORT,
@@ -103,6 +104,7 @@ def fleet(snapshot: Snapshot, chosen: Filter, gpus: Sequence[GpuRow] = ()) -> Pa
             *([Section("gpu-list", "GPUs", table=_gpus(gpus))] if gpus else ()),
             Section("filter", "", _form(snapshot, chosen), kind="plain"),
             Section("paging", "", _paging(chosen, first, len(found)), table),
+            *hours_sections(snapshot),
         ),
         refresh=LIVE_REFRESH_SECONDS if gpus else REFRESH_SECONDS,
     )

@@ -14,8 +14,7 @@ from datetime import datetime
 from manta.api.meta import Key, ObjectMeta
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
-from manta.controllers.idlesuspend.usage import usage_of
-from manta.rules.usage import Hours, Usage
+from manta.rules.usage import Hours, Usage, usage_of
 from manta.runtime.clock import Clock
 from manta.runtime.metrics import Computed, Registry
 
@@ -62,7 +61,7 @@ class HoursCounter:
 
     def note(self, cluster: RayCluster) -> None:
         """What is noted on the cluster now."""
-        meta, usage = cluster.metadata, usage_of(cluster.metadata.annotations)
+        meta, usage = cluster.metadata, usage_of(cluster.metadata)
         known = self._counts.get(meta.key)
         if usage is None:
             self.forget(meta.key)

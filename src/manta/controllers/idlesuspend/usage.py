@@ -9,14 +9,10 @@ from manta.api.quantity import Quantity
 from manta.api.ray import names
 from manta.controllers.idlesuspend.facts import current_answer, is_watched
 from manta.controllers.idlesuspend.snapshot import IdleSnapshot
-from manta.rules.usage import Usage, UseState, changed
+from manta.rules.usage import Usage, UseState, changed, usage_of
 
 SETTLED: Final = timedelta(minutes=1)
 """A change of the resources alone, as by an autoscaler, is recorded after this time."""
-
-
-def usage_of(annotations: dict[str, str]) -> Usage | None:
-    return Usage.parse(annotations.get(names.ANNOTATION_USAGE, ""))
 
 
 def resources_of(snapshot: IdleSnapshot) -> tuple[float, float]:
@@ -31,7 +27,7 @@ def _number(amount: str | float) -> float:
 
 def current_state(snapshot: IdleSnapshot) -> UseState:
     """What is true now; as noted before while Ray gives no answer."""
-    answer, known = current_answer(snapshot), usage_of(snapshot.annotations)
+    answer, known = current_answer(snapshot), usage_of(snapshot.cluster.metadata)
     if not is_watched(snapshot) or not snapshot.head:
         return UseState.NONE
     if answer is None or not answer.is_known:
@@ -53,7 +49,7 @@ def _middle(one: datetime, other: datetime) -> datetime:
 
 def usage_annotation(snapshot: IdleSnapshot, state: UseState) -> dict[str, str | None]:
     """The annotation as it is to be from now on; empty if it stays as it is."""
-    known, (cpus, gpus) = usage_of(snapshot.annotations), resources_of(snapshot)
+    known, (cpus, gpus) = usage_of(snapshot.cluster.metadata), resources_of(snapshot)
     if known is None and state is UseState.NONE:
         return {}
     if known is not None and known.state is state:
