@@ -134,6 +134,21 @@ def test_programs_get_the_same_as_json(planner: Planner) -> None:
     assert (code, item["valid"]) == (2, False)
 
 
+@pytest.mark.parametrize("more", [{}, {"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}])
+def test_a_new_cluster_with_rolling_updates_shows_its_pods(
+    planner: Planner, more: dict[str, Any]
+) -> None:
+    spec = {**cluster_spec(replicas=2), "upgradeStrategy": {"type": "RollingUpdate"}, **more}
+    code, said = planner.plan("RayCluster", spec)
+    assert code == 0
+    assert said.splitlines()[0] == "RayCluster default/x: it is new, and everything is created"
+    assert [line.split(maxsplit=2)[2] for line in said.splitlines() if "  order " in line] == [
+        "create the head",
+        "create a worker of group w",
+        "create a worker of group w",
+    ]
+
+
 def test_a_name_needs_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--offline", "demo"]) == 2
     assert "manta plan -f FILE" in capsys.readouterr().err

@@ -32,7 +32,13 @@ from manta.manifests.head_pod import build_head_pod
 from manta.manifests.worker_pod import group_pod_builder
 from manta.reconcile.actions import Action, Delete
 from manta.reconcile.outcome import UNTRIED
-from manta.reconcile.preview import Preview, Reader, first_plan, live_and_wanted
+from manta.reconcile.preview import (
+    Preview,
+    Reader,
+    first_plan,
+    live_and_wanted,
+    with_finalizer,
+)
 from manta.rules.differences import Difference, differences
 from manta.rules.revisions import AT_ONCE, content, without_queue_additions
 from manta.rules.scaling import desired_replicas, max_replicas, min_replicas
@@ -76,7 +82,8 @@ async def preview(
     live, wanted = await live_and_wanted(client, RAY_CLUSTERS, key, manifest)
     if wanted is None:
         return None
-    cluster = msgspec.convert(wanted, RayCluster)
+    # The first reconcile may only add a finalizer: what follows is of interest.
+    cluster = msgspec.convert(with_finalizer(wanted, names.FINALIZER_REDIS_CLEANUP), RayCluster)
     caches = await _read(client, settings, cluster)
     snapshot = Observer(caches, settings, clock, Random(0)).observe(key)  # noqa: S311  no secret
     before = msgspec.convert(live, RayCluster) if live is not None else None
@@ -88,7 +95,7 @@ def preview_of(snapshot: ClusterSnapshot, live: RayCluster | None) -> Preview:
     effect = Effect.INVALID if snapshot.violations else _effect(chosen.actions, snapshot, live)
     rebuilt = _rebuilt(live, snapshot) if live is not None else frozenset()
     rolls = snapshot.rollout is not None
-    expected = forecast(snapshot) if rolls and snapshot.pods else Forecast()
+    expected = forecast(snapshot)
     if any(step.verb == "delete" for step in expected.steps):
         effect = Effect.ROLLED
     keeps_pods = effect in (Effect.NOTHING, Effect.IN_PLACE) and not rolls
