@@ -1,7 +1,8 @@
 """Ships log files and posted events of one Pod to a store: only what is new, and each byte once.
 
-A log file is known by its inode, and what was shipped of it by an offset. Both are kept in a small state
-file, so that a restarted process goes on where the last one stopped. After a crash in between, a range is
+A log file is known by its inode, by its name without the number of a rotation, and by the bytes before the offset up to
+which it was shipped: a deleted file's inode is soon another's. This is kept in a small state file, so that a restarted
+process goes on where the last one stopped. After a crash in between, a range is
 shipped twice; readers accept that. While the store fails nothing advances: Ray's own files are the buffer.
 """
 
@@ -14,8 +15,9 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +29,9 @@ log = logging.getLogger(__name__)
 CHUNK_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 20_000
 """Log files of a session; a program that creates more is not followed further."""
+_MARK_BYTES: Final = 256
+_ROTATION = re.compile(r"\.\d[\d_-]*(?=\.|$)")
+"""What rotation adds to a name: `raylet.1.out`, `a.log.2`, `a.log.2026-01-31`."""
 _NODE_FILE = re.compile(r".*_([0-9a-f]{56})")
 _COMPRESSION: Final = 5
 _SKIPPED: Final = ("old/", "nsight/", "profiles/", "rocprof_sys/")
@@ -50,12 +55,29 @@ class Identity:
         return SessionKey(self.namespace, self.kind, self.name, name).checked()
 
 
+class FoundFile(NamedTuple):
+    inode: int
+    path: str
+    size: int
+    mtime: int
+
+
 class FileState(msgspec.Struct):
     path: str
+    """Its name when it was new: what it is stored under."""
     generation: int
     offset: int
     size: int = 0
     """When it was last seen."""
+    mtime: int = 0
+    """When it was last shipped, in nanoseconds."""
+    mark: str = ""
+    """A hash of the bytes before the offset: other bytes there are another file, or one that was written again."""
+
+    def may_be(self, found: FoundFile) -> bool:
+        """Whether the file with the same inode can be this one: rotation adds a number to a name."""
+        same_name = _ROTATION.sub("", self.path) == _ROTATION.sub("", found.path)
+        return same_name and self.offset <= found.size
 
 
 class ShipState(msgspec.Struct):
@@ -95,19 +117,19 @@ class SessionShipper:
         self._skipped: set[str] = set()
         """What the last round could not read: each is said once."""
 
-    def ship(self, *, whole: bool = True) -> Shipped:
-        """One round: ship everything new. `whole=False`: only full chunks. Raises StoreError."""
+    def ship(self) -> Shipped:
+        """One round: ship everything new. Raises StoreError."""
         done = Shipped()
         skipped: dict[str, Exception] = {}
         self._describe()
         try:
-            for inode, path, size in self._files(skipped):
+            for found in self._files(skipped):
                 try:
-                    self._ship_file(inode, path, size, done, whole=whole)
+                    self._ship_file(found, done)
                 except FileNotFoundError:  # rotated a moment ago
                     continue
                 except (OSError, InvalidName) as error:  # those of the store are StoreErrors
-                    skipped[path] = error
+                    skipped[found.path] = error
             self._forget_missing(done)
         finally:
             done.skipped = self._say_skipped(skipped)
@@ -143,8 +165,8 @@ class SessionShipper:
                 self._store.create(key, msgspec.json.encode(content))
                 described.append(key)
 
-    def _files(self, skipped: dict[str, Exception]) -> Iterator[tuple[int, str, int]]:
-        """Inode, path and size. What cannot be read is added to `skipped`, by path."""
+    def _files(self, skipped: dict[str, Exception]) -> Iterator[FoundFile]:
+        """The log files. What cannot be read is added to `skipped`, by path."""
 
         def skip(error: OSError) -> None:
             if not isinstance(error, FileNotFoundError):
@@ -155,7 +177,7 @@ class SessionShipper:
         except OSError as error:  # of the directory itself
             skip(error)
 
-    def _walk(self, skip: Callable[[OSError], None]) -> Iterator[tuple[int, str, int]]:
+    def _walk(self, skip: Callable[[OSError], None]) -> Iterator[FoundFile]:
         logs = self._directory / "logs"
         count = 0
         for place, inner, names, fd in os.fwalk(logs, onerror=skip, follow_symlinks=False):
@@ -175,48 +197,75 @@ class SessionShipper:
                     skip(error)
                     continue
                 if stat.S_ISREG(status.st_mode):
-                    yield status.st_ino, path, status.st_size
+                    yield FoundFile(status.st_ino, path, status.st_size, status.st_mtime_ns)
 
-    def _ship_file(self, inode: int, path: str, size: int, done: Shipped, *, whole: bool) -> None:
-        known = self._state.files.get(inode)
-        if known is not None and known.offset > size:  # truncated, or the inode of another file now
-            known = None
-        if known is None:
-            quote_path(path)  # raises InvalidName
-            generation = self._state.generations.get(path, 0)
-            self._state.generations[path] = generation + 1
-            known = self._state.files[inode] = FileState(path, generation, 0)
-        known.size = size
-        if size - known.offset < (1 if whole else CHUNK_BYTES):
+    def _ship_file(self, found: FoundFile, done: Shipped) -> None:
+        known = self._state.files.get(found.inode)
+        if known is None or not known.may_be(found):
+            known = self._begin(found, done)
+        if (found.size, found.mtime) == (known.offset, known.mtime):
             return
-        self._ship_ranges(inode, path, known, size, done)
+        seen, known.size = known.size, found.size
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(os.open(self._directory / "logs" / found.path, flags), "rb") as file:  # noqa: PTH123
+            if os.fstat(file.fileno()).st_ino != found.inode:
+                return  # rotated a moment ago: the next round finds it by its new name
+            before = _before(file, known.offset)
+            if known.mark and known.mark != _mark(before):
+                known.size = seen
+                known, before = self._begin(found, done), b""
+            self._ship_ranges(file, found, known, before, done)
+        known.mtime = found.mtime
+
+    def _begin(self, found: FoundFile, done: Shipped) -> FileState:
+        """A new file, whether or not its inode was another's. Raises InvalidName."""
+        quote_path(found.path)
+        if (gone := self._state.files.pop(found.inode, None)) is not None:
+            _report(gone, done)
+        generation = self._state.generations.get(found.path, 0)
+        self._state.generations[found.path] = generation + 1
+        fresh = FileState(found.path, generation, 0, found.size)
+        self._state.files[found.inode] = fresh
+        return fresh
 
     def _ship_ranges(
-        self, inode: int, path: str, known: FileState, size: int, done: Shipped
+        self, file: BinaryIO, found: FoundFile, known: FileState, before: bytes, done: Shipped
     ) -> None:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-        with open(os.open(self._directory / "logs" / path, flags), "rb") as file:  # noqa: PTH123
-            if os.fstat(file.fileno()).st_ino != inode:
-                return  # rotated a moment ago: the next round finds it by its new name
-            file.seek(known.offset)
-            while known.offset < size:
-                part = file.read(min(CHUNK_BYTES, size - known.offset))
-                if not part:
-                    return
-                end = known.offset + len(part)
-                key = log_key(self.key, self._who.pod, known.path, (known.generation, inode, known.offset, end))  # fmt: skip
-                self._store.create(key, gzip.compress(part, _COMPRESSION, mtime=0))
-                known.offset = end
-                done.objects += 1
-                done.bytes += len(part)
+        """`before`: the bytes before the offset."""
+        file.seek(known.offset)
+        while known.offset < found.size:
+            part = file.read(min(CHUNK_BYTES, found.size - known.offset))
+            if not part:
+                return
+            end = known.offset + len(part)
+            key = log_key(self.key, self._who.pod, known.path, (known.generation, found.inode, known.offset, end))  # fmt: skip
+            self._store.create(key, gzip.compress(part, _COMPRESSION, mtime=0))
+            before = (before + part)[-_MARK_BYTES:]
+            known.offset, known.mark = end, _mark(before)
+            done.objects += 1
+            done.bytes += len(part)
 
     def _forget_missing(self, done: Shipped) -> None:
         """Rotation deletes old files. What was not shipped of them is lost: report it."""
-        present = {inode for inode, _, _ in self._files({})}
+        present = {one.inode for one in self._files({})}
         for inode in [one for one in self._state.files if one not in present]:
-            gone = self._state.files.pop(inode)
-            if gone.offset < gone.size:
-                done.dropped[gone.path] = done.dropped.get(gone.path, 0) + gone.size - gone.offset
+            _report(self._state.files.pop(inode), done)
+
+
+def _report(gone: FileState, done: Shipped) -> None:
+    """What was not shipped of it is lost."""
+    if gone.offset < gone.size:
+        done.dropped[gone.path] = done.dropped.get(gone.path, 0) + gone.size - gone.offset
+
+
+def _before(file: BinaryIO, offset: int) -> bytes:
+    start = max(0, offset - _MARK_BYTES)
+    file.seek(start)
+    return file.read(offset - start)
+
+
+def _mark(before: bytes) -> str:
+    return sha256(before).hexdigest()[:16]
 
 
 def node_ids(directory: Path) -> list[str]:

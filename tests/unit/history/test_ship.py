@@ -73,6 +73,55 @@ def test_a_truncated_file_starts_again(tmp_path: Path) -> None:
     assert content(tmp_path, store, "a.log") == b"a long first line\nnew\n"
 
 
+@pytest.mark.parametrize("new", ["other.log", "a.log"])
+def test_a_new_file_with_the_inode_of_a_deleted_one_is_shipped_whole(
+    tmp_path: Path, new: str
+) -> None:
+    """ext4 gives an inode to the next new file. Others do not: here the state is told of the new file's."""
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": b"old\n"})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    old = (session / "logs/a.log").stat().st_ino
+    (session / "logs/a.log").rename(tmp_path / "deleted")
+    write_session(tmp_path / "ray", {new: b"the first line of another file\n"})
+    inode = (session / "logs" / new).stat().st_ino
+    own._state.files[inode] = own._state.files.pop(old)
+    assert own.ship().dropped == {}
+    text = b"the first line of another file\n"
+    assert content(tmp_path, store, new) == (b"old\n" + text if new == "a.log" else text)
+
+
+@pytest.mark.parametrize("text", [b"another text that is longer\n", b"new\n"])
+def test_a_file_that_is_truncated_and_grows_as_long_is_shipped_whole(
+    tmp_path: Path, text: bytes
+) -> None:
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": b"old\n"})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    (session / "logs/a.log").write_bytes(text)
+    os.utime(session / "logs/a.log", ns=(1, 1))
+    assert own.ship().bytes == len(text)
+    assert content(tmp_path, store, "a.log") == b"old\n" + text
+    assert own.ship().objects == 0
+
+
+def test_what_was_not_shipped_before_an_inode_was_used_again_is_reported(tmp_path: Path) -> None:
+    store = FailingStore(file_store(tmp_path))
+    store.fails = False
+    session = write_session(tmp_path / "ray", {"a.log": b"old\n"})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    write_session(tmp_path / "ray", {"a.log": b"never shipped\n"})
+    store.fails = True
+    with pytest.raises(StoreError):
+        own.ship()
+    store.fails = False
+    (session / "logs/a.log").write_bytes(b"another text, which is even longer than that\n")
+    assert own.ship().dropped == {"a.log": 14}
+
+
 def test_links_and_pipes_are_left_out(tmp_path: Path) -> None:
     store = file_store(tmp_path)
     session = write_session(tmp_path / "ray", {"a.log": b"a"})
