@@ -20,6 +20,7 @@ import msgspec
 from manta.history import kuberay
 from manta.history.index.schema import VERSION
 from manta.history.indexing import SessionInfo, build_index
+from manta.history.json_text import read_json
 from manta.history.layout import (
     KINDS,
     ROOT,
@@ -33,6 +34,16 @@ from manta.history.store import Store, StoredObject, StoreError
 log = logging.getLogger(__name__)
 
 CACHED_INDEXES: Final = 50
+
+
+class _Described(msgspec.Struct, frozen=True, rename="camel"):
+    """What `session.json` tells that its key does not."""
+
+    cluster: str = ""
+    ray_version: str = ""
+
+
+_decode_info: Final = msgspec.json.Decoder(_Described).decode
 
 
 class Catalog:
@@ -77,7 +88,7 @@ class Catalog:
         """What ran; None if there is no such session. Raises StoreError."""
         content = self.store.read(key.metadata)
         if content is not None:
-            return msgspec.json.decode(content, type=SessionInfo)
+            return _described(key, content)
         prefix = kuberay.prefix_of(self.store, key)
         if prefix is None:
             return None
@@ -116,7 +127,8 @@ class Catalog:
         with tempfile.TemporaryDirectory(dir=self.cache, prefix=".building-") as scratch:
             fresh = Path(scratch) / "index.db"
             stored = f"{info.key.prefix}/index/{VERSION}-{fingerprint}.db"
-            if not (self.store.copy_to_file(stored, fresh) and is_complete(fresh)):
+            place = info.prefix or info.key.prefix
+            if not (self.store.copy_to_file(stored, fresh) and is_index_of(fresh, place)):
                 fresh.unlink(missing_ok=True)
                 build_index(self.store, info, segments, fresh)
                 self._store_index(info, stored, fresh)
@@ -149,6 +161,16 @@ class Catalog:
                 old.unlink()
 
 
+def _described(key: SessionKey, content: bytes) -> SessionInfo:
+    """Whose session it is says its key alone: whoever may write below it could name another's."""
+    try:
+        written = read_json(_decode_info, content)
+    except ValueError as error:
+        log.warning("%s is damaged, and read without it: %s", key.metadata, error)
+        return SessionInfo(*key)
+    return SessionInfo(*key, cluster=written.cluster, ray_version=written.ray_version)
+
+
 def _fingerprint(segments: Iterable[StoredObject]) -> str:
     """The same for the same objects in any order: they are not held in memory to be sorted."""
     total = 0
@@ -173,10 +195,21 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def is_complete(path: Path) -> bool:
-    """Whether the file is an index of this version."""
+def is_index_of(path: Path, place: str) -> bool:
+    """Whether the file is an index of this version, whose logs are all below `place`, and which is only data.
+
+    Whoever may write to a part of the store could else let the server read another part.
+    """
     try:
         with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
-            return bool(database.execute("PRAGMA user_version").fetchone()[0] == VERSION)
+            [version] = database.execute("PRAGMA user_version").fetchone()
+            [code] = database.execute(
+                "SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger')"
+            ).fetchone()
+            [outside] = database.execute(
+                "SELECT count(*) FROM logs WHERE substr(key, 1, ?) IS NOT ? OR instr(key, '/../')",
+                (len(place) + 1, f"{place}/"),
+            ).fetchone()
     except sqlite3.DatabaseError:
         return False
+    return bool(version == VERSION and code == outside == 0)

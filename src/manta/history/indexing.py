@@ -41,7 +41,7 @@ _decode_pod: Final = msgspec.json.Decoder(_PodRecord).decode
 
 
 class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """The content of `session.json`."""
+    """What ran."""
 
     namespace: str
     kind: str

@@ -121,6 +121,16 @@ def test_what_is_not_there_is_named(
     assert words in capsys.readouterr().err
 
 
+def test_one_damaged_session_is_listed_with_the_others(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = tmp_path / "store/sessions/default/rayjob/other/session_2026-01-02/session.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"{trunc")
+    found = json.loads(shown(capsys, "list", "-o", "json", "--store", store))
+    assert {one["name"]: one["cluster"] for one in found} == {"other": "", "train": "train-abc"}
+
+
 def test_a_damaged_index_is_named_without_a_traceback(
     store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
