@@ -11,7 +11,7 @@ import hashlib
 import logging
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +29,7 @@ from manta.history.layout import (
     check_dns_name,
     session_of_metadata,
 )
+from manta.history.segments import Segments, fingerprint
 from manta.history.store import Store, StoredObject, StoreError
 
 log = logging.getLogger(__name__)
@@ -104,36 +105,33 @@ class Catalog:
 
     def index_file(self, info: SessionInfo) -> Path:
         """Where the index of the session as it is now belongs; it may not exist yet. Raises StoreError."""
-        return self._local_file(info, _fingerprint(self._segments(info)))
+        return self._local_file(info, fingerprint(self._segments(info)))
 
     def make_index(self, info: SessionInfo) -> Path:
         """Copy the index from the store, or build it and store it. Raises StoreError."""
-        segments = sorted(self._segments(info))
-        fingerprint = _fingerprint(segments)
-        local = self._local_file(info, fingerprint)
-        if not local.exists():
-            try:
-                self._make(info, segments, fingerprint, local)
-            except (sqlite3.Error, OSError) as error:  # such as a full disk
-                raise StoreError(
-                    f"cannot make the index of {info.key.path} in {self.cache}: {error}"
-                ) from error
+        try:
+            self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.TemporaryDirectory(dir=self.cache, prefix=".building-") as scratch:
+                segments = Segments(Path(scratch) / "segments.db", self._segments(info))
+                with contextlib.closing(segments):
+                    local = self._local_file(info, segments.fingerprint)
+                    if not local.exists():
+                        self._make(info, segments, Path(scratch) / "index.db").replace(local)
+                        self._forget_old(local)
+        except (sqlite3.Error, OSError) as error:  # such as a full disk
+            raise StoreError(
+                f"cannot make the index of {info.key.path} in {self.cache}: {error}"
+            ) from error
         return local
 
-    def _make(
-        self, info: SessionInfo, segments: Iterable[StoredObject], fingerprint: str, local: Path
-    ) -> None:
-        self.cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=self.cache, prefix=".building-") as scratch:
-            fresh = Path(scratch) / "index.db"
-            stored = f"{info.key.prefix}/index/{VERSION}-{fingerprint}.db"
-            place = info.prefix or info.key.prefix
-            if not (self.store.copy_to_file(stored, fresh) and is_index_of(fresh, place)):
-                fresh.unlink(missing_ok=True)
-                build_index(self.store, info, segments, fresh)
-                self._store_index(info, stored, fresh)
-            fresh.replace(local)
-        self._forget_old(local)
+    def _make(self, info: SessionInfo, segments: Segments, fresh: Path) -> Path:
+        stored = f"{info.key.prefix}/index/{VERSION}-{segments.fingerprint}.db"
+        place = info.prefix or info.key.prefix
+        if not (self.store.copy_to_file(stored, fresh) and is_index_of(fresh, place)):
+            fresh.unlink(missing_ok=True)
+            build_index(self.store, info, segments, fresh)
+            self._store_index(info, stored, fresh)
+        return fresh
 
     def _store_index(self, info: SessionInfo, stored: str, fresh: Path) -> None:
         """Store it instead of those of fewer segments. Who may only read the store keeps a local copy."""
@@ -169,15 +167,6 @@ def _described(key: SessionKey, content: bytes) -> SessionInfo:
         log.warning("%s is damaged, and read without it: %s", key.metadata, error)
         return SessionInfo(*key)
     return SessionInfo(*key, cluster=written.cluster, ray_version=written.ray_version)
-
-
-def _fingerprint(segments: Iterable[StoredObject]) -> str:
-    """The same for the same objects in any order: they are not held in memory to be sorted."""
-    total = 0
-    for one in segments:
-        digest = hashlib.sha256(f"{one.key}\0{one.size}".encode()).digest()
-        total += int.from_bytes(digest[:16], "big")
-    return f"{total % 2**128:032x}"
 
 
 class _Connection(sqlite3.Connection):

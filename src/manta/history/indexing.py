@@ -18,13 +18,14 @@ from manta.history.index.builder import IndexBuilder
 from manta.history.index.submissions import read_event_log
 from manta.history.json_text import read_json
 from manta.history.layout import (
-    LogChunk,
     SessionKey,
     is_event_key,
     parse_answer_key,
     parse_log_key,
     parse_pod_key,
 )
+from manta.history.logs import read_chunk
+from manta.history.segments import EventLogLines
 from manta.history.store import Store, StoredObject
 
 log = logging.getLogger(__name__)
@@ -60,8 +61,9 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
 def build_index(
     store: Store, info: SessionInfo, segments: Iterable[StoredObject], path: Path
 ) -> None:
-    """Create the index file. Blocking. Raises StoreError."""
+    """Create the index file. `segments` come in the order of their keys. Blocking. Raises StoreError."""
     builder = IndexBuilder(path)
+    event_logs = EventLogLines()
     answers: dict[str, list[tuple[int, str]]] = {}
     try:
         for one in segments:
@@ -70,7 +72,8 @@ def build_index(
             elif (answer := parse_answer_key(info.key.prefix, one.key)) is not None:
                 answers.setdefault(answer[0], []).append((answer[1], one.key))
             else:
-                _add_segment(store, builder, info.key.prefix, one.key)
+                _add_segment(store, builder, event_logs, info.key.prefix, one.key)
+        read_event_log(builder, event_logs.end())
         for uri, versions in answers.items():
             _add_newest_answer(store, builder, uri, versions)
         builder.add_fact("session", info.session)
@@ -81,13 +84,16 @@ def build_index(
         raise
 
 
-def _add_segment(store: Store, builder: IndexBuilder, prefix: str, key: str) -> None:
+def _add_segment(
+    store: Store, builder: IndexBuilder, event_logs: EventLogLines, prefix: str, key: str
+) -> None:
     if is_event_key(prefix, key):
         builder.add_lines(_lines(store, key))
     elif (chunk := parse_log_key(prefix, key)) is not None:
         builder.add_log(chunk)
         if chunk.path.startswith(("events/", "export_events/")):
-            _add_event_log(store, builder, chunk)
+            content = read_chunk(store, chunk.key, chunk.end - chunk.start)
+            read_event_log(builder, event_logs.add(chunk, content))
     elif (pod := parse_pod_key(prefix, key)) is not None:
         role = ""
         with builder.skipping():
@@ -128,11 +134,6 @@ def _add_answer(store: Store, builder: IndexBuilder, key: str, uri: str, at: int
         log.warning("%s is not an answer of a dashboard and is left out: %s", key, error)
         return False
     return True
-
-
-def _add_event_log(store: Store, builder: IndexBuilder, chunk: LogChunk) -> None:
-    if chunk.end - chunk.start <= _MAX_EVENT_LOG_BYTES:
-        read_event_log(builder, _lines(store, chunk.key))
 
 
 def _lines(store: Store, key: str) -> Iterator[bytes]:

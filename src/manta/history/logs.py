@@ -16,6 +16,8 @@ from manta.history.store import Store
 MAX_LINES: Final = 100_000
 MAX_TAIL: Final = 16 * 1024 * 1024
 """Bytes: a line may be as long as the file."""
+MAX_CHUNK: Final = 16 * 1024 * 1024
+"""Bytes: chunks are written of at most 1 MiB."""
 _CACHED_CHUNKS: Final = 8
 
 
@@ -115,7 +117,7 @@ class LogReader:
         known = self._chunks.get((key, start))
         if known is None:
             if is_log_chunk(key):
-                plain = _decompress(self._store.read(key) or b"", end - start)
+                plain = read_chunk(self._store, key, end - start)
             else:
                 plain = self._store.read_range(key, start, end) or b""
             known = plain[: end - start].ljust(end - start, b"\n")
@@ -125,7 +127,10 @@ class LogReader:
         return known
 
 
-def _decompress(content: bytes, size: int) -> bytes:
+def read_chunk(store: Store, key: str, size: int) -> bytes:
+    """The bytes of a chunk, but no more than its name says; the readable part of a truncated one. Raises StoreError."""
+    content = store.read(key) or b""
+    size = min(size, MAX_CHUNK)
     reader = zlib.decompressobj(wbits=31)
     try:
         return reader.decompress(content, size) if size else b""

@@ -236,6 +236,51 @@ def test_one_odd_line_of_an_event_log_costs_at_most_itself(
         assert pid < 2**63
 
 
+LINE = b'{"event_id": "%d", "source_type": "JOBS", "message": "Started a ray job sub-%d."}\n'
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 84, 10_000])
+def test_a_line_that_chunks_cut_is_read_whole(tmp_path: Path, size: int) -> None:
+    catalog = recorded_session(tmp_path)
+    text = b"".join(LINE % (number, number) for number in range(100, 130))[
+        : None if size % 2 else -1
+    ]
+    for start in range(0, len(text), size):
+        part = text[start : start + size]
+        key = log_key(KEY, WHO.pod, "events/event_GCS.log", (0, 5, start, start + len(part)))
+        catalog.store.create(key, gzip.compress(part))
+    database = opened(catalog)
+    [count] = database.execute("SELECT count(*) FROM ray_events WHERE length(id) = 3").fetchone()
+    assert count == 30
+    assert queries.summary(database)["invalid_lines"] == "0"
+
+
+def test_ranges_of_an_event_log_that_were_shipped_twice_count_once(tmp_path: Path) -> None:
+    """After a lost state. An earlier range that is read after a later one would start a job again."""
+    catalog = recorded_session(tmp_path)
+    done = b'{"event_id": "9", "source_type": "JOBS", "message": "Completed a ray job sub-7 with a status FAILED."}\n'
+    first, second = LINE % (6, 6), LINE % (7, 7)
+    text = first + second + done
+    cut, end = len(first), len(first + second)
+    for start, stop in ((0, cut), (0, len(text)), (cut, end)):
+        key = log_key(KEY, WHO.pod, "events/event_GCS.log", (0, 5, start, stop))
+        catalog.store.create(key, gzip.compress(text[start:stop]))
+    [job] = [one for one in queries.jobs(opened(catalog)) if one["submission_id"] == "sub-7"]
+    assert job["status"] == "FAILED"
+
+
+def test_after_a_missing_chunk_of_an_event_log_the_next_whole_line_is_read(tmp_path: Path) -> None:
+    catalog = recorded_session(tmp_path)
+    text = b"".join(LINE % (number, number) for number in range(100, 110))
+    for start, end in ((0, 100), (300, len(text))):
+        key = log_key(KEY, WHO.pod, "events/event_GCS.log", (0, 5, start, end))
+        catalog.store.create(key, gzip.compress(text[start:end]))
+    database = opened(catalog)
+    [count] = database.execute("SELECT count(*) FROM ray_events WHERE length(id) = 3").fetchone()
+    assert count == 1 + (len(text) - 300) // len(LINE % (100, 100))
+    assert queries.summary(database)["invalid_lines"] == "2"
+
+
 def test_odd_answers_and_pod_records_cost_only_themselves(tmp_path: Path) -> None:
     catalog = recorded_session(tmp_path)
     for uri, at, body in (

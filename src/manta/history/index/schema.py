@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 3
+VERSION: Final = 4
 TASK_STATES: Final = (
     "NIL",
     "PENDING_ARGS_AVAIL",

@@ -19,7 +19,7 @@ _OVER = ("SUCCEEDED", "FAILED", "STOPPED")
 
 def read_event_log(builder: IndexBuilder, lines: Iterable[bytes]) -> None:
     """Add the events of a file that Ray writes, one JSON object a line. Invalid ones are counted and skipped."""
-    for line in lines:
+    for line in filter(bytes.strip, lines):
         with builder.skipping():
             _add_line(builder, line)
 
