@@ -93,15 +93,23 @@ class AnswerFiles:
         shutil.rmtree(self._directory / session, ignore_errors=True)
 
 
-def poll(fetch: Fetch, who: Identity, files: AnswerFiles) -> str:
-    """Fetch every URI once and store the bodies. Returns the session that answered, or "" if none did. Raises OSError."""
-    session = _named_session(fetch(_SESSION), who)
-    if session:
-        for uri in (*_URIS, *_datasets(fetch("api/jobs/"))):
-            body = fetch(uri)
-            if body is not None and _decoded(body) is not None:
+def answering_session(fetch: Fetch, who: Identity) -> str:
+    """The session whose dashboard answers; "" if none does."""
+    return _named_session(fetch(_SESSION), who)
+
+
+def keep_answers(fetch: Fetch, session: str, files: AnswerFiles) -> None:
+    """Fetch every URI once and store the bodies. One that cannot be stored is said, and stops no other."""
+    failed: list[str] = []
+    for uri in (*_URIS, *_datasets(fetch("api/jobs/"))):
+        body = fetch(uri)
+        if body is not None and _decoded(body) is not None:
+            try:
                 files.put(session, uri, body)
-    return session
+            except OSError as error:  # such as a name that is too long, or a full disk
+                failed.append(f"{uri:.100}: {error.strerror}")
+    if failed:
+        log.warning("%d answers of the dashboard are not kept: %s", len(failed), failed[0])
 
 
 def pause_after(took: float) -> float:

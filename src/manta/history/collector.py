@@ -17,7 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from manta.history.answers import AnswerFiles, AnswerShipper, Fetch, pause_after, poll
+from manta.history.answers import (
+    AnswerFiles,
+    AnswerShipper,
+    Fetch,
+    answering_session,
+    keep_answers,
+    pause_after,
+)
 from manta.history.events import posted_session
 from manta.history.layout import InvalidName
 from manta.history.ship import Identity, SessionShipper, session_directories, ship_events
@@ -152,13 +159,16 @@ class Collector(Handler):
             began = time.monotonic()
             try:
                 await in_daemon_thread(self._poll, "poll")
-            except OSError as error:
-                log.warning("answers of the dashboard are not kept: %s", error)
+            except Exception:
+                log.exception("answers of the dashboard are not kept")
             await asyncio.sleep(pause_after(time.monotonic() - began))
 
     def _poll(self) -> None:
         assert self._fetch is not None
-        self._living = poll(self._fetch, self._who, self._answers)
+        # First, as the answers of a session that is over are removed once they are shipped.
+        self._living = answering_session(self._fetch, self._who)
+        if self._living:
+            keep_answers(self._fetch, self._living, self._answers)
 
     async def _round(self) -> bool:
         try:

@@ -300,7 +300,7 @@ def ship_events(store: Store, who: Identity, session: str, file: Path, start: in
     with file.open("rb") as lines:
         lines.seek(start)
         while part := lines.readlines(4 * CHUNK_BYTES):
-            name = f"{file.name.partition('.')[0]}-{start:012d}"
+            name = f"{file.name.removesuffix('.jsonl').rpartition('~')[2]}-{start:012d}"
             packed = gzip.compress(b"".join(part), _COMPRESSION, mtime=0)
             fresh = store.create(event_key(key, who.pod, name), packed) or fresh
             start += sum(map(len, part))

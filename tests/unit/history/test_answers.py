@@ -14,8 +14,10 @@ from manta.history.answers import (
     VOLATILE_SECONDS,
     AnswerFiles,
     AnswerShipper,
+    Fetch,
+    answering_session,
+    keep_answers,
     pause_after,
-    poll,
     remove_old,
     ship_all,
 )
@@ -50,6 +52,12 @@ def stored(store: Store) -> dict[tuple[str, int], bytes]:
     return found
 
 
+def poll(fetch: Fetch, files: AnswerFiles) -> str:
+    if session := answering_session(fetch, WHO):
+        keep_answers(fetch, session, files)
+    return session
+
+
 class Clock:
     now = 1000.0
 
@@ -67,9 +75,22 @@ def test_a_look_keeps_every_answer_and_the_datasets_of_the_newest_jobs(tmp_path:
         return answers.get(uri)
 
     files = AnswerFiles(tmp_path / "answers")
-    assert poll(fetch, WHO, files) == SESSION
+    assert poll(fetch, files) == SESSION
     assert [one.uri for one in files.answers(SESSION)] == ["api/data/datasets/0000001e", GROUPS]
     assert sum("datasets" in uri for uri in asked) == 20
+
+
+def test_an_answer_that_cannot_be_kept_stops_no_other_and_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The name of a file has at most 255 bytes; the id of a submission may be longer."""
+    jobs = [{"job_id": "x" * 300, "start_time": "2"}, {"job_id": "good", "start_time": "1"}]
+    found = {f"api/data/datasets/{one['job_id']}": {} for one in jobs}
+    answers = dashboard(**{"api/jobs/": jobs, GROUPS: {"x": 1}, **found})
+    files = AnswerFiles(tmp_path / "answers")
+    assert poll(answers.get, files) == SESSION
+    assert [one.uri for one in files.answers(SESSION)] == ["api/data/datasets/good", GROUPS]
+    assert "1 answers of the dashboard are not kept: api/data/datasets/xxx" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -78,14 +99,14 @@ def test_a_look_keeps_every_answer_and_the_datasets_of_the_newest_jobs(tmp_path:
 )
 def test_without_the_name_of_a_session_nothing_is_kept(tmp_path: Path, version: bytes) -> None:
     answers = {"api/version": version, "timezone": b"{}"}
-    assert poll(answers.get, WHO, AnswerFiles(tmp_path / "answers")) == ""
+    assert poll(answers.get, AnswerFiles(tmp_path / "answers")) == ""
     assert not (tmp_path / "answers").exists()
 
 
 def test_an_answer_that_is_no_json_does_not_replace_the_last_one(tmp_path: Path) -> None:
     files = AnswerFiles(tmp_path)
-    poll(dashboard(timezone={"offset": "+01:00"}).get, WHO, files)
-    poll({**dashboard(), "timezone": b"<html>"}.get, WHO, files)
+    poll(dashboard(timezone={"offset": "+01:00"}).get, files)
+    poll({**dashboard(), "timezone": b"<html>"}.get, files)
     [one] = files.answers(SESSION)
     assert b"+01:00" in one.file.read_bytes()
 
@@ -94,7 +115,7 @@ def test_an_answer_that_did_not_change_is_not_shipped_again(tmp_path: Path) -> N
     files, store = AnswerFiles(tmp_path / "answers"), file_store(tmp_path)
     shipper = AnswerShipper(store, WHO)
     for groups in ({"n": 1}, {"n": 1}, {"n": 2}):
-        poll(dashboard(**{GROUPS: groups}).get, WHO, files)
+        poll(dashboard(**{GROUPS: groups}).get, files)
         shipper.ship(files, SESSION)
     assert sorted(stored(store).values()) == [b'{"n":1}', b'{"n":2}']
 
@@ -105,7 +126,7 @@ def test_what_changes_all_the_time_is_shipped_every_five_minutes_and_at_the_end(
     files, store, clock = AnswerFiles(tmp_path / "answers"), file_store(tmp_path), Clock()
     shipper = AnswerShipper(store, WHO, clock)
     for number in range(62):  # ten minutes, and 20 seconds
-        poll(dashboard(**{NODES: {"n": number}}).get, WHO, files)
+        poll(dashboard(**{NODES: {"n": number}}).get, files)
         shipper.ship(files, SESSION)
         clock.now += VOLATILE_SECONDS / 30
     assert len(stored(store)) == 3
@@ -116,7 +137,7 @@ def test_what_changes_all_the_time_is_shipped_every_five_minutes_and_at_the_end(
 
 def test_a_restarted_shipper_makes_no_second_object(tmp_path: Path) -> None:
     files, store = AnswerFiles(tmp_path / "answers"), file_store(tmp_path)
-    poll(dashboard(**{NODES: {"n": 1}}).get, WHO, files)
+    poll(dashboard(**{NODES: {"n": 1}}).get, files)
     assert [AnswerShipper(store, WHO).ship(files, SESSION) for _ in range(2)] == [1, 0]
 
 
@@ -126,7 +147,7 @@ def test_after_the_clock_jumped_back_the_newest_answer_still_counts(
     files, store = AnswerFiles(tmp_path / "answers"), file_store(tmp_path)
     for now, number in ((2_000, 1), (1_000, 2)):
         monkeypatch.setattr("time.time_ns", lambda at=now: at * 10**9)
-        poll(dashboard(**{GROUPS: {"n": number}}).get, WHO, files)
+        poll(dashboard(**{GROUPS: {"n": number}}).get, files)
         AnswerShipper(store, WHO).ship(files, SESSION)
     assert max(stored(store).items())[1] == b'{"n":2}'
 
@@ -156,7 +177,7 @@ def test_only_the_newest_readable_version_of_an_answer_is_read(tmp_path: Path) -
 def opened(tmp_path: Path, **answers: object) -> Session:
     """A recorded session with these answers."""
     catalog = recorded_session(tmp_path)
-    poll(dashboard(**answers).get, WHO, AnswerFiles(tmp_path / "answers"))
+    poll(dashboard(**answers).get, AnswerFiles(tmp_path / "answers"))
     ship_all(catalog.store, WHO, tmp_path / "answers")
     database = catalog.open_index(KEY)
     assert database is not None

@@ -161,6 +161,34 @@ async def test_events_of_a_clock_that_jumps_back_are_all_kept(
     assert tasks(tmp_path, store) == 600
 
 
+async def test_the_events_of_a_session_with_a_dot_in_its_name_are_all_kept(tmp_path: Path) -> None:
+    """Objects that have the same name are the same object."""
+    store = file_store(tmp_path)
+    own = collector(tmp_path, store)
+    name = "session_2026.01.31_1"
+    for number in range(3):
+        await post(
+            own, msgspec.json.encode([{**one, "sessionName": name} for one in task_events(number)])
+        )
+        own.ship()
+    assert len(list(store.objects(WHO.session(name).prefix))) == 3
+
+
+async def test_a_session_is_known_to_live_before_its_answers_come(tmp_path: Path) -> None:
+    """A round that runs meanwhile would remove them as those of a session that is over."""
+    living: list[str] = []
+
+    def fetch(uri: str) -> bytes:
+        living.append(own._living)
+        return msgspec.json.encode({"session_name": SESSION})
+
+    own = collector(tmp_path, file_store(tmp_path))
+    own._fetch = fetch
+    own._poll()
+    assert living[0] == ""
+    assert set(living[1:]) == {SESSION}
+
+
 async def test_a_session_without_events_keeps_its_logs(tmp_path: Path) -> None:
     store = file_store(tmp_path)
     write_session(tmp_path / "ray", {"raylet.out": b"no events\n"})

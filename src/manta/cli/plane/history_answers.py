@@ -73,7 +73,7 @@ class AnswerPoller:
         ]
 
     async def _poll(self, pod: Mapping[str, Any]) -> None:
-        from manta.history.answers import AnswerFiles, poll
+        from manta.history.answers import AnswerFiles, answering_session, keep_answers
         from manta.history.kept_pods import identity
         from manta.localplane.node.pod.kept import KeptPod
 
@@ -93,7 +93,8 @@ class AnswerPoller:
                 answer = self._get(pod, uri, headers)
                 return asyncio.run_coroutine_threadsafe(answer, loop).result()
 
-            await asyncio.to_thread(poll, fetch, who, files)
+            if session := await asyncio.to_thread(answering_session, fetch, who):
+                await asyncio.to_thread(keep_answers, fetch, session, files)
 
     async def _get(
         self, pod: Mapping[str, Any], uri: str, headers: Mapping[str, str]
