@@ -94,6 +94,7 @@ class ObjectWatch:
         """Where each resource may be seen, by plural; none: nowhere."""
         self._watched: dict[_Place, _Watched] = {}
         self._reviewing = asyncio.Lock()
+        self._closed = False
         self._items: dict[tuple[str, Key], Item] = {}
         self._samples = samples or Samples()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,6 +117,8 @@ class ObjectWatch:
             allowed = {(plural, scope) for plural in self._scopes for scope in self._scopes[plural]}
             for place in self._watched.keys() - allowed:
                 await self._forget(place)
+            if self._closed:
+                return
             fresh = [
                 (resource, into, selections, scope)
                 for resource, into, selections in _SEEN
@@ -128,6 +131,7 @@ class ObjectWatch:
                 self._hold(asyncio.create_task(self._release_memory(), name="release memory"))
 
     async def close(self) -> None:
+        self._closed = True
         for task in (tasks := tuple(self._tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

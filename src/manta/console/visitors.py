@@ -148,8 +148,8 @@ class Visitors:
         return session in self._ended
 
     async def close(self) -> None:
-        for name in tuple(self._known):
-            await self._forget(name)
+        while self._known:
+            await self._forget(next(iter(self._known)))
 
     async def _welcome(self, name: str, session: Session) -> Visitor:
         client = self._connect(session)

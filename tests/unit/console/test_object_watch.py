@@ -61,6 +61,9 @@ class Counting(InProcessTransport):
     def __init__(self, plane: MemoryPlane, user: User) -> None:
         super().__init__(plane.app, user)
         self.reviews = 0
+        self.reviews_may_go = asyncio.Event()
+        self.reviews_may_go.set()
+        self.reviews_wait = False
         self.streams = 0
         self.open: list[str] = []
         self.ending = False
@@ -70,6 +73,8 @@ class Counting(InProcessTransport):
     async def send(self, request: Request) -> Response:
         if request.path == SELF_SUBJECT_ACCESS_REVIEWS.path():
             self.reviews += 1
+            self.reviews_wait = not self.reviews_may_go.is_set()
+            await self.reviews_may_go.wait()
         return await super().send(request)
 
     down = False
@@ -278,6 +283,20 @@ async def test_a_review_that_changes_nothing_lists_nothing_again() -> None:
             await watch.review()
             assert (watch.version, transport.streams) == (version, streams)
             assert transport.reviews - reviews <= 8  # and one for the rules of the namespace
+
+
+async def test_a_review_that_is_answered_after_the_end_begins_nothing() -> None:
+    async with memory_plane(crds=ray_crds()) as plane:
+        transport = Counting(plane, ADA)
+        async with watching(Client(transport), plane) as watch:
+            await may_see(plane, "")
+            transport.reviews_may_go.clear()
+            review = asyncio.create_task(watch.review())
+            await eventually(lambda: transport.reviews_wait)
+        transport.reviews_may_go.set()
+        await review
+        tasks = [one.get_name() for one in asyncio.all_tasks()]
+        assert not [one for one in tasks if one.startswith("watch ")]
 
 
 async def test_a_watch_that_is_refused_takes_its_objects_with_it() -> None:
