@@ -205,10 +205,10 @@ BUGS: tuple[Bug, ...] = (
         "the status of a cluster with two groups raises",
         (
             "controllers/raycluster/controller.py",
-            "        return None if snapshot.is_being_deleted else next_status(snapshot, outcome)",
+            "        return next_status(snapshot, outcome, step.blocked_by)",
             (
                 "        assert len(snapshot.cluster.spec.worker_group_specs) < 2\n"
-                "        return None if snapshot.is_being_deleted else next_status(snapshot, outcome)"
+                "        return next_status(snapshot, outcome, step.blocked_by)"
             ),
         ),
         "no-bug",
@@ -232,7 +232,7 @@ BUGS: tuple[Bug, ...] = (
                 "    rejected = outcome.failure\n"
                 "    if rejected is not None and not is_routine(rejected):\n"
                 "        return same_failure(known, _condition(blockage_of(rejected)))\n"
-                "    problem = _obstacle(snapshot) or _blocked_pods(snapshot)"
+                "    problem = _obstacle(snapshot) or waits_for or _blocked_pods(snapshot)"
             ),
             "    problem = None",
         ),

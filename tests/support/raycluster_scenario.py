@@ -40,7 +40,7 @@ from manta.controllers.raycluster.unnamed_heads import UnnamedHeads
 from manta.kube.errors import ApiError
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
 from manta.reconcile.outcome import Failure, Outcome, Result
-from manta.reconcile.plan import Plan
+from manta.reconcile.plan import NOTHING, Plan
 from manta.rules.settings import Settings
 from manta.rules.validation.cluster import cluster_violations
 from support.merge_patch import merged
@@ -157,7 +157,7 @@ class Scenario:
         chosen = plan(snapshot).plan
         outcome = self.perform(chosen, fault)
         if report:
-            self.report(snapshot, outcome)
+            self.report(snapshot, outcome, chosen)
         return chosen
 
     def perform(self, chosen: Plan, fault: Fault | None = None) -> Outcome:
@@ -176,10 +176,10 @@ class Scenario:
                 break
         return Outcome(tuple(done), tuple(failures))
 
-    def report(self, snapshot: ClusterSnapshot, outcome: Outcome) -> None:
+    def report(self, snapshot: ClusterSnapshot, outcome: Outcome, chosen: Plan = NOTHING) -> None:
         if snapshot.is_being_deleted:
             return
-        new = next_status(snapshot, outcome)
+        new = next_status(snapshot, outcome, chosen.blocked_by)
         when = status_delay(snapshot, new, self.held_since)
         self.held_since = self.held_since or self.now if when else None
         if when == timedelta(0):

@@ -86,9 +86,9 @@ CLUSTER = (
         "blocked",
         "what a cluster waits for",
         "head container only",
-        "the condition `Blocked` names Pod, container and cause, also for workers",
+        "the condition `Blocked` names Pod, container and cause, also for workers; a container that is not created within 5 minutes counts",
         "most clusters wait for workers",
-        "test_c29_a_waiting_container_is_named_at_once",
+        "test_a_container_that_needs_too_much_time_is_named",
     ),
     Row(
         "status-pace",

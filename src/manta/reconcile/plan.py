@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
+from manta.api.conditions import Blockage
 from manta.reconcile.actions import Action
 
 MAX_CREATIONS: Final = 500
@@ -42,6 +43,8 @@ class Plan:
     """Why something expected is *not* done. Shown by `manta plan`."""
     unfinished: str = ""
     """What is left to create because of `MAX_CREATIONS`: the next reconcile follows at once."""
+    blocked_by: Blockage | None = None
+    """What the object waits for, for its conditions. None: nothing but time."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -52,6 +55,7 @@ class Plan:
             later,
             stages=self.stages + later.stages,
             notes=self.notes + later.notes,
+            blocked_by=self.blocked_by or later.blocked_by,
             unfinished=self.unfinished or later.unfinished,
         )
 
@@ -76,7 +80,8 @@ def merge(plans: Iterable[Plan]) -> Plan:
     notes = tuple(note for plan in chosen for note in plan.notes)
     wait = earliest_wait(plan.wait for plan in chosen)
     unfinished = next((plan.unfinished for plan in chosen if plan.unfinished), "")
-    return Plan(stages, wait, notes, unfinished)
+    blocked_by = next((plan.blocked_by for plan in chosen if plan.blocked_by), None)
+    return Plan(stages, wait, notes, unfinished, blocked_by)
 
 
 def _merged(stages: list[Stage]) -> Stage:

@@ -33,10 +33,12 @@ class Step(Generic[T]):
 
     plan: Plan = NOTHING
     status_change: StatusChange[T] = unchanged
-    blocked_by: Blockage | None = None
-    """What the object waits for, for its conditions. None: nothing but time."""
     wake_in: timedelta | None = None
     """When to reconcile again although nothing changed."""
+
+    @property
+    def blocked_by(self) -> Blockage | None:
+        return self.plan.blocked_by
 
     @property
     def wakeup(self) -> timedelta | None:
@@ -49,7 +51,6 @@ def step_then(
     change: Callable[[T], T],
     *,
     requires: Iterable[Action] | None = None,
-    blocked_by: Blockage | None = None,
     wake_in: timedelta | None = None,
 ) -> Step[T]:
     """Change the status once all required actions succeeded; by default all of the plan's."""
@@ -58,7 +59,7 @@ def step_then(
     def status_change(status: T, outcome: Outcome) -> T:
         return change(status) if outcome.has_done(needed) else status
 
-    return Step(plan, status_change, blocked_by, wake_in)
+    return Step(plan, status_change, wake_in)
 
 
 def join(steps: Iterable[Step[T] | Plan]) -> Step[T]:
@@ -75,9 +76,8 @@ def join(steps: Iterable[Step[T] | Plan]) -> Step[T]:
             status = change(status, outcome)
         return status
 
-    blocked_by = next((part.blocked_by for part in parts if part.blocked_by), None)
     wake_in = earliest(*(part.wake_in for part in parts))
-    return Step(plan, status_change if changes else unchanged, blocked_by, wake_in)
+    return Step(plan, status_change if changes else unchanged, wake_in)
 
 
 def chain(planners: Iterable[Callable[[S], Step[T] | Plan]], snapshot: S) -> Step[T]:

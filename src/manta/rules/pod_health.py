@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -99,8 +99,10 @@ def _reason(reason: str) -> str:
 
 # ── what blocks it ───────────────────────────────────────────────────────────────────────
 
-# Reasons of a container that is starting normally.
+# Reasons of a container that is starting normally, for a while.
 _NORMAL_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
+START_WITHIN: Final = timedelta(minutes=5)
+"""Mounting volumes and pulling a large image takes minutes; after this time somebody should look."""
 
 
 def blockage(pod: Pod) -> Blockage | None:
@@ -133,6 +135,61 @@ def _container_blockage(pod: Pod, status: ContainerStatus) -> Blockage | None:
         what = f"{where} exited with code {ended.exit_code}{_reason(ended.reason)}"
         return Blockage(reason, _sentence(what, ended.message))
     return None
+
+
+# ── what takes too long ──────────────────────────────────────────────────────────────────
+
+
+def slow_start(pod: Pod, now: datetime) -> Blockage | None:
+    """The container that should have started long ago, as with a volume or an image that does not come.
+
+    The kubelet says why in Events of the Pod only.
+    """
+    overdue = start_overdue_at(pod)
+    if overdue is None or now < overdue:
+        return None
+    minutes, name = START_WITHIN // timedelta(minutes=1), pod.metadata.name
+    where = f"its Events say why: kubectl describe pod {name}"
+    status = next((one for one in _all_statuses(pod) if _is_being_created(one)), None)
+    if status is None:
+        node = f"node {pod.spec.node_name}" if pod.spec.node_name else "any node"
+        return Blockage(
+            "NotStarted", f"Pod {name} was not begun on {node} in {minutes} minutes: {where}"
+        )
+    waiting = status.state.waiting
+    reason = (waiting.reason if waiting else "") or "ContainerCreating"
+    what = f"container {status.name} of Pod {name} is waiting for more than {minutes} minutes: {reason}"
+    first = next((one for one in pod.status.init_container_statuses if one.state.running), None)
+    if reason == "PodInitializing" and first is not None:
+        where = f"init container {first.name} still runs; see its log"
+    return Blockage(reason, _sentence(what, (waiting.message if waiting else "") or where))
+
+
+def start_overdue_at(pod: Pod) -> datetime | None:
+    """When a Pod whose containers are still being created is late; None for any other Pod."""
+    statuses = tuple(_all_statuses(pod))
+    is_starting = any(map(_is_being_created, statuses)) if statuses else _is_untouched(pod)
+    if not is_starting or is_terminating(pod):
+        return None
+    scheduled = find(pod.status.conditions, "PodScheduled")
+    texts = (pod.metadata.creation_timestamp, scheduled.last_transition_time if scheduled else None)
+    times = [parse_time(text) for text in texts if text]
+    ended = ended_at(pod)  # the last init container
+    return max([*times, ended] if ended else times) + START_WITHIN if times else None
+
+
+def _is_being_created(status: ContainerStatus) -> bool:
+    state = status.state
+    if state.running is not None or state.terminated is not None:
+        return False
+    return state.waiting is None or state.waiting.reason in _NORMAL_WAITS
+
+
+def _is_untouched(pod: Pod) -> bool:
+    """Neither a scheduler nor a kubelet has said anything about it, or only that it has a node."""
+    scheduled = find(pod.status.conditions, "PodScheduled")
+    says_why_not = scheduled is not None and scheduled.status == "False"
+    return pod.status.phase == Phase.PENDING and not says_why_not and not pod.spec.scheduling_gates
 
 
 def _sentence(what: str, detail: str) -> str:

@@ -37,9 +37,9 @@ def test_a_join_keeps_the_order_of_plans_and_status_changes() -> None:
 
 def test_a_join_wakes_at_the_earliest_timer_and_names_the_first_blockage() -> None:
     first, second = Blockage("First", "first"), Blockage("Second", "second")
-    joined = join([Step[str](wake_in=MINUTE), Step(blocked_by=first, wake_in=SECOND)])
+    joined = join([Step[str](wake_in=MINUTE), Step(Plan(blocked_by=first), wake_in=SECOND)])
     assert (joined.wake_in, joined.blocked_by) == (SECOND, first)
-    assert join([joined, Step[str](blocked_by=second)]).blocked_by == first
+    assert join([joined, Step[str](Plan(blocked_by=second))]).blocked_by == first
 
 
 def test_a_chain_ends_with_the_first_plan_that_waits() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -9,7 +10,16 @@ import pytest
 
 from manta.api.core import Pod
 from manta.api.times import parse_time
-from manta.rules.pod_health import beyond_repair, blockage, ended_at, is_ready, is_running
+from manta.rules.pod_health import (
+    START_WITHIN,
+    beyond_repair,
+    blockage,
+    ended_at,
+    is_ready,
+    is_running,
+    slow_start,
+    start_overdue_at,
+)
 
 
 def pod(restart: str = "Always", **status: Any) -> Pod:
@@ -85,3 +95,70 @@ def test_an_exited_container_is_named() -> None:
 def test_a_pod_without_containers_in_its_status_is_fine() -> None:
     assert blockage(pod()) is None
     assert beyond_repair(msgspec.convert({"status": {"phase": "Running"}}, Pod)) == ""
+
+
+BOUND = "2026-01-01T12:00:00Z"
+LATE = parse_time(BOUND) + START_WITHIN
+
+
+def starting(*, init: Any = (), containers: Any = (), **status: Any) -> Pod:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": BOUND}
+    found = pod(
+        phase="Pending",
+        conditions=[scheduled],
+        initContainerStatuses=init,
+        containerStatuses=containers,
+        **status,
+    )
+    spec = msgspec.structs.replace(found.spec, node_name="n1")
+    return msgspec.structs.replace(found, spec=spec)
+
+
+def waiting(name: str, reason: str = "ContainerCreating", message: str = "") -> dict[str, Any]:
+    return {"name": name, "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def test_a_container_that_is_not_created_is_named_after_five_minutes() -> None:
+    late = starting(containers=[waiting("ray")])
+    assert slow_start(late, LATE - timedelta(seconds=1)) is None
+    found = slow_start(late, LATE)
+    assert found is not None
+    assert found.reason == "ContainerCreating"
+    assert found.message == (
+        "container ray of Pod p is waiting for more than 5 minutes: ContainerCreating:"
+        " its Events say why: kubectl describe pod p"
+    )
+
+
+def test_the_init_container_that_the_others_wait_for_is_named() -> None:
+    init = [{"name": "wait-gcs-ready", "state": {"running": {"startedAt": BOUND}}}]
+    late = starting(init=init, containers=[waiting("ray", "PodInitializing")])
+    found = slow_start(late, LATE)
+    assert found is not None
+    assert found.reason == "PodInitializing"
+    assert found.message.endswith("init container wait-gcs-ready still runs; see its log")
+
+
+def test_the_time_begins_with_the_end_of_the_last_init_container() -> None:
+    ended_later = ended("wait-gcs-ready", 0, finishedAt="2026-01-01T12:03:00Z")
+    late = starting(init=[ended_later], containers=[waiting("ray", "PodInitializing")])
+    assert start_overdue_at(late) == LATE + timedelta(minutes=3)
+
+
+def test_a_pod_that_nobody_begins_is_named_with_its_node() -> None:
+    found = slow_start(starting(), LATE)
+    assert found is not None
+    assert found.message.startswith("Pod p was not begun on node n1 in 5 minutes")
+
+
+@pytest.mark.parametrize(
+    "well",
+    [
+        starting(containers=[{"name": "ray", "state": {"running": {}}}]),
+        starting(containers=[waiting("ray", "CrashLoopBackOff")]),
+        pod(phase="Running", conditions=READY),
+        pod(phase="Failed"),
+    ],
+)
+def test_a_pod_that_has_started_or_failed_is_not_late(well: Pod) -> None:
+    assert start_overdue_at(well) is None

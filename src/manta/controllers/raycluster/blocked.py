@@ -1,7 +1,8 @@
 """The condition `Blocked`: what keeps the Pods of a cluster from being ready.
 
 In this order: the spec is invalid; an action was rejected (quota, webhook, a name that is taken); the
-head is blocked; a worker is. The message names the first problem and counts the others.
+plan waits for an earlier object; the head is blocked; a worker is; a Pod takes too long to start. The message names
+the first problem and counts the others.
 """
 
 from __future__ import annotations
@@ -15,29 +16,35 @@ from manta.api.meta import Condition
 from manta.api.names import without_suffixes
 from manta.api.ray.cluster import ClusterConditionType
 from manta.api.times import parse_time
-from manta.api.well_known import TAINT_OUT_OF_SERVICE
 from manta.controllers.raycluster.facts import (
     expiring_certificates,
     is_stuck,
-    lost_because,
     missing_account,
     missing_certificates,
     outdated_certificates,
 )
+from manta.controllers.raycluster.leftovers import REMAINS, stuck_because
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status_events import invalid_reason
 from manta.reconcile.failures import blockage_of, is_routine
 from manta.reconcile.outcome import Outcome
-from manta.rules.pod_health import POD_FAILED, blockage, is_ready, is_terminating
+from manta.rules.pod_health import POD_FAILED, blockage, is_ready, is_terminating, slow_start
 from manta.rules.validation.violation import violations_message
 
 STABLE_AFTER: Final = timedelta(seconds=60)
 
 
 def blocked_condition(
-    snapshot: ClusterSnapshot, outcome: Outcome, *, pods_ready: bool
+    snapshot: ClusterSnapshot,
+    outcome: Outcome,
+    *,
+    pods_ready: bool,
+    waits_for: Blockage | None = None,
 ) -> Condition | None:
-    """None when nothing is wrong. The last known problem stays until all Pods are ready."""
+    """None when nothing is wrong. The last known problem stays until all Pods are ready.
+
+    `waits_for`: what the plan could not go on without.
+    """
     if snapshot.violations:
         return _condition(
             Blockage(invalid_reason(snapshot.violations), violations_message(snapshot.violations))
@@ -46,10 +53,12 @@ def blocked_condition(
     rejected = outcome.failure
     if rejected is not None and not is_routine(rejected):
         return same_failure(known, _condition(blockage_of(rejected)))
-    problem = _obstacle(snapshot) or _blocked_pods(snapshot)
+    problem = _obstacle(snapshot) or waits_for or _blocked_pods(snapshot)
     if problem is not None:
         return _condition(problem)
     if known is None or known.reason.startswith("Invalid") or snapshot.cluster.spec.suspend:
+        return None
+    if known.reason == REMAINS:
         return None
     is_over = pods_ready and (known.reason != POD_FAILED or is_stable(snapshot))
     return None if is_over else known
@@ -96,11 +105,14 @@ def _obstacle(snapshot: ClusterSnapshot) -> Blockage | None:
 
 
 def _blocked_pods(snapshot: ClusterSnapshot) -> Blockage | None:
-    found = [
-        one
-        for pod in (*snapshot.head_pods, *snapshot.worker_pods)
-        if (one := _pod_problem(snapshot, pod))
-    ]
+    problems: list[Blockage] = []
+    late: list[Blockage] = []
+    for pod in (*snapshot.head_pods, *snapshot.worker_pods):
+        if problem := _pod_problem(snapshot, pod):
+            problems.append(problem)
+        elif slow := slow_start(pod, snapshot.now):
+            late.append(slow)
+    found = problems + late  # a Pod that has failed says more than one that only takes long
     if not found:
         return None
     first, more = found[0], len(found) - 1
@@ -109,21 +121,11 @@ def _blocked_pods(snapshot: ClusterSnapshot) -> Blockage | None:
     return Blockage(first.reason, f"{first.message} (and {more} more Pods are blocked)")
 
 
-def _cure(snapshot: ClusterSnapshot, pod: Pod) -> str:
-    if why := lost_because(snapshot, pod):
-        kept = ", ".join(pod.metadata.finalizers)
-        return f"{why}, and it is kept by the finalizers {kept}" if kept else why
-    return (
-        "if its Node is shut down for good, delete the Node or taint it"
-        f" {TAINT_OUT_OF_SERVICE}=nodeshutdown:NoExecute"
-    )
-
-
 def _pod_problem(snapshot: ClusterSnapshot, pod: Pod) -> Blockage | None:
     if is_stuck(snapshot, pod):
         where = f" on node {pod.spec.node_name}" if pod.spec.node_name else ""
         message = f"Pod {pod.metadata.name}{where} is being deleted but does not go away"
-        return Blockage("StuckTerminating", f"{message}: {_cure(snapshot, pod)}")
+        return Blockage("StuckTerminating", f"{message}: {stuck_because(snapshot, pod)}")
     if is_terminating(pod) or is_ready(pod):
         return None
     return blockage(pod)

@@ -168,9 +168,11 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
         return action_events(outcome)
 
     def next_status(
-        self, snapshot: ClusterSnapshot, _: object, outcome: Outcome
+        self, snapshot: ClusterSnapshot, step: Step[RayClusterStatus], outcome: Outcome
     ) -> RayClusterStatus | None:
-        return None if snapshot.is_being_deleted else next_status(snapshot, outcome)
+        if snapshot.is_being_deleted:
+            return None
+        return next_status(snapshot, outcome, step.blocked_by)
 
     def status_delay(self, snapshot: ClusterSnapshot, new: RayClusterStatus) -> timedelta | None:
         key = snapshot.cluster.metadata.key

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from manta.api.conditions import find, is_true, remove, set_condition
+from manta.api.conditions import Blockage, find, is_true, remove, set_condition
 from manta.api.core import Pod
 from manta.api.meta import Condition
 from manta.api.quantity import ZERO
@@ -74,7 +74,10 @@ _OPTIONAL = frozenset(
 )
 
 
-def next_status(snapshot: ClusterSnapshot, outcome: Outcome) -> RayClusterStatus:
+def next_status(
+    snapshot: ClusterSnapshot, outcome: Outcome, waits_for: Blockage | None = None
+) -> RayClusterStatus:
+    """`waits_for`: what the plan is blocked by."""
     old = snapshot.cluster.status
     if snapshot.violations:
         return _invalid(snapshot, old)
@@ -88,7 +91,7 @@ def next_status(snapshot: ClusterSnapshot, outcome: Outcome) -> RayClusterStatus
         reason="" if pods_ready else old.reason,
         endpoints=_endpoints(snapshot) or old.endpoints,
         head=_head_info(snapshot),
-        conditions=_conditions(snapshot, outcome, pods_ready=pods_ready),
+        conditions=_conditions(snapshot, outcome, pods_ready=pods_ready, waits_for=waits_for),
         observed_generation=_observed(snapshot),
         last_update_time=format_time(snapshot.now),
     )
@@ -193,14 +196,16 @@ def _head_info(snapshot: ClusterSnapshot) -> HeadInfo:
 # ── conditions ───────────────────────────────────────────────────────────────────────────
 
 
-def _conditions(snapshot: ClusterSnapshot, outcome: Outcome, *, pods_ready: bool) -> Conditions:
+def _conditions(
+    snapshot: ClusterSnapshot, outcome: Outcome, *, pods_ready: bool, waits_for: Blockage | None
+) -> Conditions:
     conditions = snapshot.cluster.status.conditions
     if not snapshot.settings.gates.ray_cluster_status_conditions:
         return conditions
     central = (one for one in outcome.failures if one.matters and not _is_optional(one))
     conditions = _replica_failure(snapshot, conditions, next(central, None))
     conditions = set_condition(conditions, head_pod_condition(snapshot.head), snapshot.now)
-    blocked = blocked_condition(snapshot, outcome, pods_ready=pods_ready)
+    blocked = blocked_condition(snapshot, outcome, pods_ready=pods_ready, waits_for=waits_for)
     conditions = _provisioned(snapshot, conditions, blocked)
     conditions = _suspension(snapshot, conditions)
     conditions = _rolling_update(snapshot, conditions)

@@ -24,7 +24,7 @@ from manta.controllers.rayjob.facts import ACTIVE, deadlines
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome
 from manta.reconcile.plan import NOTHING, Plan, Wait
-from manta.reconcile.step import Step
+from manta.reconcile.step import Step, earliest
 
 JobStep = Step[RayJobStatus]
 
@@ -62,8 +62,7 @@ def stay(
 def wait(blocked_by: Blockage, **changes: Any) -> JobStep:
     """Keep the stage until something changes; the status says what the RayJob waits for."""
     why = blocked_by.message
-    step = stay(Plan(wait=Wait(why)), message=why, **changes)
-    return replace(step, blocked_by=blocked_by)
+    return stay(Plan(wait=Wait(why), blocked_by=blocked_by), message=why, **changes)
 
 
 def move(stage: JobDeploymentStatus, plan: Plan = NOTHING, **changes: Any) -> JobStep:
@@ -122,7 +121,7 @@ def nested_status(snapshot: JobSnapshot) -> dict[str, Any]:
 
 
 def with_timers(snapshot: JobSnapshot, step: JobStep) -> JobStep:
-    """Wake up at the next deadline, and when the dashboard has been unreachable for too long."""
+    """Wake up at the next deadline too, and when the dashboard has been unreachable for too long."""
     status = step.status_change(snapshot.status, UNTRIED)
     if status.job_deployment_status not in ACTIVE:
         return step
@@ -131,4 +130,5 @@ def with_timers(snapshot: JobSnapshot, step: JobStep) -> JobStep:
         ends.append(parse_time(since) + snapshot.settings.job_status_check_timeout)
     if not ends:
         return step
-    return replace(step, wake_in=max(min(ends) - snapshot.now, SHORTEST_TIMER))
+    left = max(min(ends) - snapshot.now, SHORTEST_TIMER)
+    return replace(step, wake_in=earliest(step.wake_in, left))

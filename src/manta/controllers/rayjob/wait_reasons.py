@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Final
 
 from manta.api.conditions import Blockage, find
@@ -9,7 +10,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType
 from manta.api.ray.job import SubmissionMode
 from manta.controllers.rayjob.snapshot import JobSnapshot
-from manta.rules.pod_health import blockage, is_terminating
+from manta.rules.pod_health import blockage, is_terminating, slow_start, start_overdue_at
 from manta.rules.traits import has_dashboard
 
 CLUSTER_MISSING: Final = "RayClusterNotFound"
@@ -58,7 +59,7 @@ def cluster_not_ready(snapshot: JobSnapshot) -> Blockage:
 def submitter_not_done(snapshot: JobSnapshot) -> Blockage:
     """Why the submitter has not submitted yet: its image, scheduling, or it is still running."""
     for pod in snapshot.submitter_pods:
-        found = None if is_terminating(pod) else blockage(pod)
+        found = None if is_terminating(pod) else blockage(pod) or slow_start(pod, snapshot.now)
         if found is not None:
             return Blockage(found.reason, f"the submitter: {found.message}")
     if snapshot.mode is SubmissionMode.SIDECAR and snapshot.sidecar is not None:
@@ -66,6 +67,12 @@ def submitter_not_done(snapshot: JobSnapshot) -> Blockage:
         if waiting is not None and waiting.message:
             return Blockage(waiting.reason, f"the submitter: {waiting.message}")
     return Blockage("Submitting", "the submitter is running")
+
+
+def submitter_overdue_in(snapshot: JobSnapshot) -> timedelta | None:
+    """When a submitter that is still being created counts as a problem; None if none is, or one is."""
+    overdue = (start_overdue_at(pod) for pod in snapshot.submitter_pods)
+    return min((at - snapshot.now for at in overdue if at and at > snapshot.now), default=None)
 
 
 def suspended(snapshot: JobSnapshot) -> str:

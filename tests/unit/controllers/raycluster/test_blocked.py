@@ -66,6 +66,28 @@ def test_a_container_that_only_needs_time_blocks_nothing(reason: str) -> None:
     assert blocked(scenario) is None
 
 
+@pytest.mark.parametrize("node", ["head", "worker"])
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_a_container_that_needs_too_much_time_is_named(reason: str, node: str) -> None:
+    scenario = Scenario(decode(ray_cluster()))
+    scenario.reconcile()
+    for pod in scenario.pods.values():
+        set_running(pod)
+    pod = (scenario.heads() if node == "head" else scenario.workers())[0]
+    state = {"waiting": {"reason": reason}}
+    pod["status"] = {"containerStatuses": [{"name": "ray", "state": state}]}
+    scenario.now += timedelta(minutes=5)
+    scenario.reconcile()
+    found = blocked(scenario)
+    assert found is not None
+    assert found.reason == reason
+    assert f"container ray of Pod {pod['metadata']['name']}" in found.message
+    writes = scenario.status_writes
+    scenario.now += timedelta(hours=1)
+    scenario.reconcile()
+    assert scenario.status_writes == writes
+
+
 def test_a_pod_that_cannot_be_scheduled_is_named() -> None:
     scenario = Scenario(decode(ray_cluster()))
     scenario.reconcile()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -10,6 +12,7 @@ from manta.api.core import Pod
 from manta.api.meta import Condition
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.times import format_time
 from manta.controllers.rayjob.conditions import is_worth_writing
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.snapshot import (
@@ -20,10 +23,11 @@ from manta.controllers.rayjob.snapshot import (
     NotQueried,
 )
 from manta.controllers.rayjob.submission import SubmissionRefusedError
-from manta.controllers.rayjob.wait_reasons import submitter_not_done
+from manta.controllers.rayjob.wait_reasons import submitter_not_done, submitter_overdue_in
 from manta.kube.errors import Forbidden
 from manta.reconcile.actions import Call, Create
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome
+from manta.rules.pod_health import START_WITHIN
 from manta.rules.validation.violation import Violation
 from support.rayjob import a_cluster, a_snapshot, a_submitter, running, status_after
 
@@ -196,3 +200,22 @@ def test_a_sidecar_that_cannot_start_says_why(waiting: dict[str, str] | None, re
     head = msgspec.convert({"status": {"containerStatuses": statuses}}, Pod)
     snapshot = a_snapshot(spec={"submissionMode": "SidecarMode"}, head_pod=head)
     assert submitter_not_done(snapshot).reason == reason
+
+
+def test_a_submitter_that_is_not_created_is_named_after_five_minutes() -> None:
+    statuses = [
+        {"name": "ray-job-submitter", "state": {"waiting": {"reason": "ContainerCreating"}}}
+    ]
+    snapshot = a_snapshot()
+    pod = {
+        "metadata": {"name": "demo-x", "creationTimestamp": format_time(snapshot.now)},
+        "status": {"phase": "Pending", "containerStatuses": statuses},
+    }
+    early = replace(snapshot, submitter_pods=(msgspec.convert(pod, Pod),))
+    late = replace(early, now=early.now + START_WITHIN)
+    assert submitter_not_done(early).reason == "Submitting"
+    assert submitter_overdue_in(early) == START_WITHIN
+    found = submitter_not_done(late)
+    assert found.reason == "ContainerCreating"
+    assert "container ray-job-submitter of Pod demo-x" in found.message
+    assert submitter_overdue_in(late) is None

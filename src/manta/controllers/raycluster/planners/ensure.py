@@ -8,9 +8,9 @@ from typing import Any
 
 from manta.api.meta import ObjectMeta
 from manta.api.ray import names
-from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import Resource
 from manta.controllers.raycluster.facts import HasMetadata, is_ours
+from manta.controllers.raycluster.leftovers import is_of_earlier_cluster, remains
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.propagated_metadata import propagated_annotations, propagated_labels
 from manta.reconcile.actions import Create, Patch
@@ -35,13 +35,15 @@ def ensure(
         owner = live.metadata.controller
         if owner is None or owner.uid == snapshot.cluster.metadata.uid:
             return NOTHING
-        if owner.kind == RAY_CLUSTERS.kind and owner.name == snapshot.cluster.metadata.name:
+        if is_of_earlier_cluster(snapshot, live):
             # The garbage collector is about to delete it (C75): adopting it would lose it later.
             kind, name = create.resource.kind, live.metadata.name
             why = f"{kind} {name} belongs to an earlier RayCluster of this name"
+            stays = remains(snapshot, kind, live)
             if independent:
-                return Plan(notes=(why,))
-            return Plan(wait=Wait(f"{why} and is being deleted", EARLIER_OBJECT_RETRY))
+                return Plan(notes=(why,), blocked_by=stays)
+            wait = Wait(f"{why} and is being deleted", EARLIER_OBJECT_RETRY)
+            return Plan(wait=wait, blocked_by=stays)
     return do(create, independent=independent)
 
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from manta.api.core import Pod
 from manta.api.ray import names
-from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import (
@@ -15,6 +14,7 @@ from manta.controllers.raycluster.facts import (
     lost_because,
     revision_of_new_pods,
 )
+from manta.controllers.raycluster.leftovers import is_of_earlier_cluster, remains
 from manta.controllers.raycluster.planners.auth_secret import plan_auth_secret
 from manta.controllers.raycluster.planners.backoff import failed_pods
 from manta.controllers.raycluster.planners.gang import with_gang
@@ -42,7 +42,9 @@ def plan_head_pod(snapshot: ClusterSnapshot) -> Plan:
         # However long that takes: a second head beside one on an unreachable node would split the
         # cluster. `Blocked` names a Pod that is stuck.
         which = ", ".join(pod.metadata.name for pod in leaving)
-        return Plan(wait=Wait(f"head Pod {which} is still being deleted", TERMINATING_RETRY))
+        wait = Wait(f"head Pod {which} is still being deleted", TERMINATING_RETRY)
+        stays = (remains(snapshot, PODS.kind, pod) for pod in earlier)
+        return Plan(wait=wait, blocked_by=next((one for one in stays if one), None))
     if snapshot.unnamed_head:
         why = f"the status names the lost head {snapshot.unnamed_head} before the next is created"
         return Plan(wait=Wait(why, STATUS_RETRY))
@@ -59,10 +61,8 @@ def _blocks_next_head(snapshot: ClusterSnapshot, pod: Pod) -> bool:
 def _is_earlier_head(snapshot: ClusterSnapshot, pod: Pod) -> bool:
     """A head of a deleted RayCluster of the same name. A Pod of anybody else that only carries our labels goes
     never, and is no reason to wait."""
-    owner = pod.metadata.controller
-    if owner is None or pod.metadata.labels.get(names.LABEL_NODE_TYPE) != names.NODE_HEAD:
-        return False
-    return owner.kind == RAY_CLUSTERS.kind and owner.name == snapshot.cluster.metadata.name
+    is_head = pod.metadata.labels.get(names.LABEL_NODE_TYPE) == names.NODE_HEAD
+    return is_head and is_of_earlier_cluster(snapshot, pod)
 
 
 def _keep_one(heads: list[Pod]) -> Plan:

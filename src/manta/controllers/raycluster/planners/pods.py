@@ -33,4 +33,5 @@ def plan_pods(snapshot: ClusterSnapshot) -> Plan:
         earliest_wait((head.wait, workers.wait)),
         notes,
         workers.unfinished,
+        head.blocked_by or workers.blocked_by,
     )

@@ -13,7 +13,7 @@ from manta.controllers.raycluster.rollout.revisions import failure, was_complete
 from manta.controllers.raycluster.rollout.state import REVISIONS_UNREADABLE, Rollout, is_suspended
 from manta.controllers.raycluster.rollout.units import GroupRollout, Unit
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.rules.pod_health import blockage, is_ready, is_terminating
+from manta.rules.pod_health import blockage, is_ready, is_terminating, slow_start
 from manta.rules.rolling_update import progress_deadline
 
 _NAMED = 2
@@ -111,7 +111,7 @@ def _problem(snapshot: ClusterSnapshot, rollout: Rollout) -> str:
     head, group = _awaited_head(rollout), rollout.turn
     pods = [head] if head else [pod for one in (group.updated if group else ()) for pod in one.pods]
     for pod in pods:
-        if found := blockage(pod):
+        if found := blockage(pod) or slow_start(pod, snapshot.now):
             return found.message
     waiting = [pod.metadata.name for pod in pods if not is_ready(pod)]
     if waiting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -49,7 +50,7 @@ from manta.controllers.rayjob.transitions import (
     wait,
     with_timers,
 )
-from manta.controllers.rayjob.wait_reasons import submitter_not_done
+from manta.controllers.rayjob.wait_reasons import submitter_not_done, submitter_overdue_in
 from manta.reconcile.actions import Call
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 
@@ -197,7 +198,8 @@ def _submit(snapshot: JobSnapshot) -> JobStep:
 
 def _not_found_after_submission(snapshot: JobSnapshot, end: tuple[str, datetime] | None) -> JobStep:
     if end is None:
-        return _wait_for_job(snapshot, submitter_not_done(snapshot))
+        step = _wait_for_job(snapshot, submitter_not_done(snapshot))
+        return replace(step, wake_in=submitter_overdue_in(snapshot))
     failure, ended = end
     left = ended + SUBMITTER_GRACE - snapshot.now
     if left > timedelta(0):

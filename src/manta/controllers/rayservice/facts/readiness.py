@@ -88,7 +88,7 @@ def _no_ready_pod(view: ClusterView) -> str:
     if view.serving_pods:
         return ""
     blocked_by = (blockage(pod) for pod in view.pods if pod is not view.head_pod)
-    why = next((one.message for one in blocked_by if one is not None), "")
+    why = next((one.message for one in blocked_by if one is not None), "") or _trouble(view)
     if not why and view.proxy_healthy is False:
         why = "the Serve proxy on the head does not answer"
     return f"no Pod of RayCluster {view.name} takes requests yet" + (f": {why}" if why else "")
@@ -96,9 +96,16 @@ def _no_ready_pod(view: ClusterView) -> str:
 
 def _head_obstacle(view: ClusterView) -> str:
     """The message of the cluster's condition (C29), or why its head Pod does not start."""
+    if trouble := _trouble(view):
+        return trouble
+    blocked_by = blockage(view.head_pod) if view.head_pod is not None else None
+    return blocked_by.message if blocked_by is not None else "waiting for its head Pod to be ready"
+
+
+def _trouble(view: ClusterView) -> str:
+    """What the RayCluster says about itself; empty if it is well."""
     for type_ in (ClusterConditionType.BLOCKED, ClusterConditionType.REPLICA_FAILURE):
         condition = find(view.cluster.status.conditions, type_)
         if condition is not None and condition.status == "True" and condition.message:
             return condition.message
-    blocked_by = blockage(view.head_pod) if view.head_pod is not None else None
-    return blocked_by.message if blocked_by is not None else "waiting for its head Pod to be ready"
+    return ""
