@@ -148,6 +148,24 @@ async def test_a_cluster_that_nobody_uses_is_announced_suspended_and_explained()
         assert sorted(reasons) == ["IdleSuspendWarning", "IdleSuspended"]
 
 
+@pytest.mark.parametrize("head_knows", [True, False])
+def test_the_dashboard_gets_the_token_that_the_running_head_knows(head_knows: bool) -> None:
+    @virtually
+    async def story() -> None:
+        token: dict[str, Any] = {"authOptions": {"mode": "token"}}
+        before, after = (token, {}) if head_knows else ({}, token)
+        async with a_scenario() as scenario, operator(scenario):
+            await scenario.create(**before)
+            await scenario.until(is_idle, 60)
+            await scenario.patch({"spec": {"authOptions": None, **after}})
+            scenario.ray.tokens.clear()
+            await scenario.until(is_announced, 1300)
+            [shown] = scenario.ray.tokens
+            assert bool(shown) is head_knows
+
+    story()
+
+
 def _driver(use: FakeUse) -> None:
     use.start_driver()
 

@@ -191,10 +191,12 @@ class BusyRay:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.tokens: set[str] = set()
         self.client: Any = None
 
     async def read(self, target: Any, path: str, into: Any) -> Any:
         self.asked += 1
+        self.tokens.add(target.token)
         assert target.service == "demo-head-svc"
         pods = (await self.client.list(POD_RESOURCE, NAMESPACE)).items
         ips = [one["status"].get("podIP", "") for one in pods]
@@ -217,6 +219,28 @@ async def test_the_tasks_of_a_worker_that_drains_are_counted() -> None:
         asked = ray.asked
         await asyncio.sleep(300)
         assert ray.asked == asked
+
+
+@pytest.mark.parametrize("head_knows", [True, False])
+def test_the_dashboard_gets_the_token_that_the_running_head_knows(head_knows: bool) -> None:
+    """Rolling updates were turned on after an edit that no Pod has."""
+
+    @virtually
+    async def story() -> None:
+        token: dict[str, Any] = {"authOptions": {"mode": "token"}}
+        before, after = (token, {}) if head_knows else ({}, token)
+        ray = BusyRay()
+        async with operated(script=Script(start=0.2, ready=2.0, stop=25.0), dashboard=ray) as op:
+            ray.client = op.client
+            await op.create(groups=[workers()], **before)
+            await op.until_ready()
+            edited = {"authOptions": None, **after, "upgradeStrategy": rolling()}
+            await op.patch({"spec": edited})
+            await op.until(lambda one: "to drain (2 tasks left)" in _message(one), seconds=600)
+            [shown] = ray.tokens
+            assert bool(shown) is head_knows
+
+    story()
 
 
 @virtually

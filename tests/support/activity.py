@@ -104,6 +104,8 @@ class FakeActivities:
     weather: Callable[[str, str], str] = lambda service, path: ""
     """(head Service, path) -> '', 'hang', '500', '429', 'nonsense', 'refuse', 'partial', 'error' or 'shape'."""
     asked: list[tuple[str, str]] = field(default_factory=list)
+    tokens: set[str] = field(default_factory=set)
+    """What was shown; '' where no token was."""
 
     def of(self, name: str = "demo") -> FakeUse:
         return self.clusters.setdefault(f"{name}-head-svc", FakeUse())
@@ -113,6 +115,7 @@ class FakeActivities:
     ) -> Reply | Unreachable:
         assert (method, body) == ("GET", None)
         self.asked.append((target.service, path))
+        self.tokens.add(target.token)
         weather = self.weather(target.service, path)
         answer = self.clusters.setdefault(target.service, FakeUse()).reply(path)
         match weather:

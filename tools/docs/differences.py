@@ -108,9 +108,9 @@ CLUSTER = (
     ),
     Row(
         "running-head-first",
-        "an edited label or port of the head template while the head runs",
-        "the Service never changes, even for the next head",
-        "Services, Ingress, Route and `status.endpoints` point at the running head and change with the next one; an added port is exposed at once",
+        "an edited label, port or `authOptions` of the head while the head runs",
+        "the Service never changes, even for the next head; new workers get the edited port and token",
+        "Services, Ingress, Route, `status.endpoints` and new workers are for the running head and change with the next one; an added port is exposed at once",
         "workers and clients always reach the head",
         "test_edited_ports_are_served_when_a_head_made_from_the_edit_is_there",
     ),

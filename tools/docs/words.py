@@ -101,6 +101,10 @@ SET_BY_USERS: Mapping[str, tuple[str, str]] = {
 """Kind and meaning."""
 
 WRITTEN_BY_US: Mapping[str, tuple[str, str]] = {
+    "manta.ray.io/started-with": (
+        "head Pod",
+        "port and token that the head was started with: new workers and the operator use these until another head runs",
+    ),
     "manta.ray.io/revision": (
         "Pod of a RayCluster with RollingUpdate",
         "ControllerRevision that the Pod was created from",

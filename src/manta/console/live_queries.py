@@ -16,7 +16,7 @@ from manta.api.core import Node
 from manta.api.meta import Key
 from manta.api.resources import NODES, SERVICES
 from manta.api.well_known import RESOURCES_OF_GPUS
-from manta.client.auth_token import token_of
+from manta.client.auth_token import token_if_any
 from manta.client.dashboard import ProxyTransport
 from manta.client.gpus import GpuRow, node_gpus
 from manta.console.live import Live
@@ -138,7 +138,8 @@ class LiveQueries:
     async def _target(self, cluster: Item) -> Target:
         """Raises MantaError if Ray wants a token that this visitor may not read."""
         options = cluster.object.spec.get("authOptions") or {}
-        token = await token_of(self._client, cluster.key) if options.get("mode") == "token" else ""
+        wants_one = options.get("mode") == "token"
+        token = await token_if_any(self._client, cluster.key) if wants_one else ""
         return Target(cluster.key.namespace, head_service(cluster), host="", token=token)
 
     # ── questions ────────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ from manta.manifests.pod_metadata import build_metadata, pod_annotations, pod_la
 from manta.manifests.ray_node import Node, add_credentials, complete_ray_container, head_address_env
 from manta.manifests.ray_start import Params, complete_head, with_group_labels, with_group_resources
 from manta.manifests.volumes import add_shared_memory, share_logs
+from manta.rules.running_head import start_annotation
 from manta.rules.settings import Settings
 from manta.rules.suffix import suffix
 from manta.rules.traits import (
@@ -64,6 +65,7 @@ def build_head_pod(cluster: RayCluster, settings: Settings, *, spec_hash: str) -
         {
             **fault_tolerance.head_annotations(cluster),
             **history_annotations(cluster, settings),
+            **start_annotation(cluster),
             names.ANNOTATION_RECREATE_HASH: spec_hash,
             names.ANNOTATION_OPERATOR_VERSION: settings.version,
         },

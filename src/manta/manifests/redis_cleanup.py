@@ -49,7 +49,7 @@ def build_cleanup_job(cluster: RayCluster, settings: Settings) -> Json:
     annotations = {
         key: value
         for key, value in pod["metadata"]["annotations"].items()
-        if key != names.ANNOTATION_RECREATE_HASH
+        if key not in (names.ANNOTATION_RECREATE_HASH, names.ANNOTATION_STARTED_WITH)
     }
     meta = {"labels": labels, "annotations": annotations}
     spec = {

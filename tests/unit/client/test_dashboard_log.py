@@ -14,7 +14,7 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
-from manta.api.resources import SECRETS
+from manta.api.resources import PODS, SECRETS
 from manta.client import jobs
 from manta.client.auth_token import TokenError
 from manta.client.dashboard_access import DashboardError, NotAllowedError
@@ -25,7 +25,10 @@ from manta.client.submission import Submission
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 from manta.kube.transport import Request, Response
+from manta.manifests.head_pod import build_head_pod
+from manta.rules.settings import Settings
 from support.raycluster import ray_cluster
+from support.raycluster_scenario import decode
 from support.rayjob import ray_job
 from support.virtual import running, virtually
 
@@ -56,6 +59,8 @@ class Server:
 
     mode: str = "HTTPMode"
     auth: dict[str, str] = field(default_factory=dict)
+    head: dict[str, Any] | None = None
+    """The running head; None: who asks may not read it."""
     exists: bool = True
     """Whether the cluster does."""
     secret: dict[str, str] | None = None
@@ -83,7 +88,10 @@ class Server:
             }
         }
         if self.exists:
-            found[RAY_CLUSTERS.path("default", "demo")] = cluster
+            named = {"status": {"head": {"podName": "demo-head"}}}
+            found[RAY_CLUSTERS.path("default", "demo")] = {**cluster, **named}
+        if self.head is not None:
+            found[PODS.path("default", "demo-head")] = self.head
         if self.secret is not None:
             found[SECRETS.path("default", "demo")] = {"data": self.secret}
         return found
@@ -104,6 +112,8 @@ class Server:
         found = self._objects().get(request.path)
         if request.method == "POST":
             found = json.loads(request.body or b"{}")
+        if request.path == PODS.path("default", "demo-head") and not found:
+            return Response(403, {}, forbidden())
         missing = {"kind": "Status", "reason": "NotFound", "message": request.path, "code": 404}
         return Response(200 if found else 404, {}, json.dumps(found or missing).encode())
 
@@ -143,6 +153,16 @@ def test_a_tail_keeps_few_bytes_of_long_lines() -> None:
 
 async def test_the_log_of_a_cluster_with_token_is_read_with_it() -> None:
     assert await read(with_token()) == LINES
+
+
+@pytest.mark.parametrize("auth", [{}, {"mode": "token", "secretName": "another"}])
+async def test_the_token_is_that_which_the_running_head_knows(auth: dict[str, str]) -> None:
+    """The cluster was edited since its head started."""
+    server = with_token()
+    started = decode(ray_cluster(authOptions=server.auth))
+    server.head = build_head_pod(started, Settings(), spec_hash="")
+    server.auth = auth
+    assert await read(server) == LINES
 
 
 async def test_a_token_that_is_missing_is_named() -> None:

@@ -24,15 +24,9 @@ from manta.ray.activity import Activity, InUse, NotInUse, read_activity
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Target, Unreachable
 from manta.rules.idle import IdleLimit, idle_limit
+from manta.rules.running_head import token_secret
 from manta.rules.settings import Settings
-from manta.rules.traits import (
-    Creator,
-    auth_secret_name,
-    creator,
-    head_fqdn,
-    head_service_name,
-    token_auth,
-)
+from manta.rules.traits import Creator, creator, head_fqdn, head_service_name
 from manta.rules.validation.violation import Violation
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
@@ -128,7 +122,7 @@ class Observer:
         if needed_by:
             message = f"RayJob {needed_by} has not ended"
             return self._answer(snapshot, in_use=True, reason="RayJobRunning", message=message)
-        match await self._activity(snapshot.cluster):
+        match await self._activity(snapshot):
             case InUse(use=use, what=what):
                 return self._answer(snapshot, in_use=True, reason=use, message=what)
             case NotInUse(evidence=evidence):
@@ -171,10 +165,10 @@ class Observer:
         unfinished = (one for one in using if one.status.job_deployment_status not in ENDED)
         return next((one.metadata.name for one in unfinished), "")
 
-    async def _activity(self, cluster: RayCluster) -> Activity:
-        secret = Key(cluster.metadata.namespace, auth_secret_name(cluster))
-        token = ""
-        if token_auth(cluster.spec):
+    async def _activity(self, snapshot: IdleSnapshot) -> Activity:
+        cluster, token = snapshot.cluster, ""
+        secret = Key(cluster.metadata.namespace, token_secret(cluster, snapshot.head_pod))
+        if secret.name:
             try:
                 token = await self._tokens.read(secret)
             except (MantaError, ValueError) as error:

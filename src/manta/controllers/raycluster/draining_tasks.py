@@ -24,8 +24,9 @@ from manta.ray.dashboard import Dashboard
 from manta.ray.models import Target, Unreachable
 from manta.ray.poller import DashboardPoller, PollInterval
 from manta.rules.pod_health import is_terminating
+from manta.rules.running_head import token_secret
 from manta.rules.settings import Settings
-from manta.rules.traits import auth_secret_name, head_fqdn, head_service_name, token_auth
+from manta.rules.traits import head_fqdn, head_service_name
 from manta.runtime.informer import Informer
 from manta.runtime.secret_cache import SecretCache
 
@@ -88,15 +89,15 @@ class DrainingTasks:
         """By the name of the Pod; empty before the first answer, and when no worker drains."""
         key = snapshot.cluster.metadata.key
         going = _draining(snapshot)
-        if not going or snapshot.head is None:
+        head = snapshot.head
+        if not going or head is None:
             self._poller.forget(key)
             return {}
 
         async def ask() -> ByAddress:
-            return await self._ask(snapshot.cluster)
+            return await self._ask(snapshot.cluster, head)
 
-        head = snapshot.head.metadata.uid
-        answer = self._poller.latest(key, head, ask, expecting_change=True)
+        answer = self._poller.latest(key, head.metadata.uid, ask, expecting_change=True)
         if not answer:
             return {}
         return {pod.metadata.name: answer.get(pod.status.pod_ip, 0) for pod in going}
@@ -104,9 +105,9 @@ class DrainingTasks:
     def forget(self, key: Key) -> None:
         self._poller.forget(key)
 
-    async def _ask(self, cluster: RayCluster) -> ByAddress:
+    async def _ask(self, cluster: RayCluster, head: Pod) -> ByAddress:
         """Nodes without tasks are in the answer too; it is empty if Ray does not answer."""
-        target = await self._target(cluster)
+        target = await self._target(cluster, head)
         if target is None:
             return {}
         nodes = await self._dashboard.read(target, _path("nodes", state="ALIVE"), _Answer)
@@ -116,11 +117,11 @@ class DrainingTasks:
         count = Counter(one.node_id for one in tasks.rows)
         return {one.node_ip: count[one.node_id] for one in nodes.rows if one.node_ip}
 
-    async def _target(self, cluster: RayCluster) -> Target | None:
+    async def _target(self, cluster: RayCluster, head: Pod) -> Target | None:
         meta, token = cluster.metadata, ""
-        if token_auth(cluster.spec):
+        if secret := token_secret(cluster, head):
             try:
-                token = await self._tokens.read(Key(meta.namespace, auth_secret_name(cluster)))
+                token = await self._tokens.read(Key(meta.namespace, secret))
             except (MantaError, ValueError):
                 return None
         key = Key(meta.namespace, head_service_name(cluster))

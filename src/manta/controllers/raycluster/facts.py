@@ -23,6 +23,7 @@ from manta.manifests.network_policy import build_network_policies
 from manta.reconcile.actions import Manifest
 from manta.rules.pod_health import Phase, is_ready, is_terminating
 from manta.rules.rolling_update import rolling_update
+from manta.rules.running_head import as_it_runs
 from manta.rules.scaling import desired_pods
 from manta.rules.spec_hash import spec_hash
 from manta.rules.traits import (
@@ -194,6 +195,13 @@ def cluster_of_new_pods(snapshot: ClusterSnapshot) -> RayCluster:
     if rollout is None or rollout.revisions.spec is snapshot.cluster.spec:
         return snapshot.cluster
     return msgspec.structs.replace(snapshot.cluster, spec=rollout.revisions.spec)
+
+
+def cluster_of_new_workers(snapshot: ClusterSnapshot) -> RayCluster:
+    """What new workers are built from: they join the head that runs, as it was started, or the next one."""
+    head = snapshot.head
+    cluster = cluster_of_new_pods(snapshot)
+    return cluster if head is None or is_terminating(head) else as_it_runs(cluster, head)
 
 
 def revision_of_new_pods(snapshot: ClusterSnapshot) -> dict[str, str]:

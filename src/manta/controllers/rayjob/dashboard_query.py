@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from manta.api.ray.job import JobDeploymentStatus
 from manta.controllers.rayjob.facts import dashboard_port, is_stop_unconfirmed, needs_session
 from manta.controllers.rayjob.snapshot import JobSnapshot
-from manta.rules.traits import auth_secret_name, head_fqdn, head_service_name, token_auth
+from manta.rules.running_head import token_secret
+from manta.rules.traits import head_fqdn, head_service_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def dashboard_query(snapshot: JobSnapshot) -> DashboardQuery | None:
         host=head_fqdn(cluster, snapshot.settings.cluster_domain),
         port=dashboard_port(snapshot),
         head=snapshot.head,
-        secret=auth_secret_name(cluster) if token_auth(cluster.spec) else "",
+        secret=token_secret(cluster, snapshot.head_pod),
     )
 
 

@@ -13,7 +13,8 @@ from manta.controllers.rayservice.facts.serve import (
 )
 from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
 from manta.manifests.serve_services import serve_port
-from manta.rules.traits import auth_secret_name, head_fqdn, head_service_name, token_auth
+from manta.rules.running_head import token_secret
+from manta.rules.traits import head_fqdn, head_service_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def dashboard_query(snapshot: ServiceSnapshot, view: ClusterView) -> DashboardQu
     )
     return DashboardQuery(
         target,
-        secret=auth_secret_name(cluster) if token_auth(cluster.spec) else "",
+        secret=token_secret(cluster, pod),
         pod=pod.metadata.name,
         pod_ip=pod.status.pod_ip,
         proxy_port=serve_port(cluster, pod),

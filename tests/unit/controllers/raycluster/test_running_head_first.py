@@ -12,7 +12,7 @@ from manta.api.resources import INGRESSES, NETWORK_POLICIES, PODS, ROUTES, SERVI
 from manta.api.well_known import LABEL_APP_NAME
 from manta.controllers.raycluster.events import Cause
 from manta.rules.settings import FeatureGates, Settings
-from support.raycluster import container, ray_cluster, template
+from support.raycluster import container, group, ray_cluster, template
 from support.raycluster_scenario import Scenario, decode
 
 Json = dict[str, Any]
@@ -150,3 +150,51 @@ def test_the_ports_of_a_sidecar_that_was_injected_first_are_not_those_of_the_hea
     scenario.set_spec(manifest(("dashboard", 9265), ("gcs-server", 6380), ("serve", 8001)))
     scenario.settle()
     assert ports_of(scenario) == before
+
+
+TOKEN: Json = {"authOptions": {"mode": "token"}}
+
+
+def spec_of(*, port: int = 6379, workers: int = 1, **fields: Any) -> Json:
+    head = {"rayStartParams": {"port": str(port)}}
+    return ray_cluster(head=head, groups=[group(replicas=workers)], **fields)
+
+
+def added_worker(scenario: Scenario, edited: Json) -> Json:
+    """The second worker, which is created after the edit."""
+    before = scenario.pods.keys()
+    scenario.set_spec(edited)
+    scenario.settle()
+    [name] = scenario.pods.keys() - before
+    worker: Json = scenario.pods[name]
+    return worker
+
+
+def env_of(pod: Json) -> dict[str, Any]:
+    [ray] = pod["spec"]["containers"]
+    return {one["name"]: one.get("value") for one in ray["env"]}
+
+
+def test_new_workers_join_the_running_head_at_its_port() -> None:
+    scenario = Scenario(decode(spec_of()))
+    scenario.settle()
+    worker = added_worker(scenario, spec_of(port=6380, workers=2))
+    assert env_of(worker)["RAY_ADDRESS"].endswith(":6379")
+    assert "6380" not in str(worker["spec"])
+    replace_head(scenario)
+    del scenario.objects[PODS, worker["metadata"]["name"]]
+    worker = added_worker(scenario, spec_of(port=6380, workers=2))
+    assert env_of(worker)["RAY_ADDRESS"].endswith(":6380")
+
+
+@pytest.mark.parametrize(("before", "after"), [(TOKEN, {}), ({}, TOKEN)])
+def test_new_workers_show_the_running_head_the_token_that_it_knows(
+    before: Json, after: Json
+) -> None:
+    scenario = Scenario(decode(spec_of(**before)))
+    scenario.settle()
+    worker = added_worker(scenario, spec_of(workers=2, **after))
+    assert ("RAY_AUTH_TOKEN" in env_of(worker)) is (before is TOKEN)
+    replace_head(scenario)
+    worker = added_worker(scenario, spec_of(workers=3, **after))
+    assert ("RAY_AUTH_TOKEN" in env_of(worker)) is (after is TOKEN)

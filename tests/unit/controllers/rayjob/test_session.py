@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from manta.api.core import ContainerState, ContainerStatus, Pod, PodStatus, Terminated
 from manta.api.meta import ObjectMeta, OwnerReference, Uid
 from manta.api.ray import names
-from manta.api.ray.cluster import GcsFaultToleranceOptions
+from manta.api.ray.cluster import AuthOptions, GcsFaultToleranceOptions, RayCluster
 from manta.api.ray.job import JobDeploymentStatus as Stage
 from manta.api.resources import JOBS
 from manta.api.times import format_time
@@ -24,9 +25,11 @@ from manta.controllers.rayjob.snapshot import (
     JobSnapshot,
     SessionReply,
 )
+from manta.manifests.head_pod import build_head_pod
 from manta.manifests.session_guard import OTHER_SESSION_EXIT_CODE
 from manta.reconcile.actions import Create, Delete
 from manta.reconcile.outcome import UNTRIED
+from manta.rules.settings import Settings
 from support.rayjob import NOW, a_cluster, a_submitter, planned, running, status_after
 
 
@@ -130,3 +133,24 @@ def test_a_submitter_that_reached_another_session_is_deleted_and_the_job_fails()
     ):
         assert stage_after(replace(met, submitter_pods=(other,))) == Stage.RUNNING
     assert stage_after(replace(met, answer=DashboardReply("RUNNING"))) == Stage.RUNNING
+
+
+@pytest.mark.parametrize("head_knows", [True, False])
+def test_who_submits_and_who_asks_have_the_token_that_the_running_head_knows(
+    head_knows: bool,
+) -> None:
+    """The cluster was edited since its head started."""
+    plain, locked = a_cluster(), with_token(a_cluster())
+    started, edited = (locked, plain) if head_knows else (plain, locked)
+    head = msgspec.convert(build_head_pod(started, Settings(), spec_hash=""), Pod)
+    snapshot = about_to_submit(cluster=edited, head_pod=head, answer=SessionReply("session_1"))
+    query = due_query(snapshot)
+    assert query is not None
+    assert query.secret == ("demo-abcde" if head_knows else "")
+    [job] = submitters(snapshot)
+    assert ("'RAY_AUTH_TOKEN'" in str(job.manifest)) is head_knows
+
+
+def with_token(cluster: RayCluster) -> RayCluster:
+    spec = msgspec.structs.replace(cluster.spec, auth_options=AuthOptions(mode="token"))
+    return msgspec.structs.replace(cluster, spec=spec)

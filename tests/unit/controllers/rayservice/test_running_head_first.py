@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from manta.api.core import Pod
@@ -13,7 +14,9 @@ from manta.controllers.rayservice.facts.canary import canary_obstacle
 from manta.controllers.rayservice.planners.gateway import plan_route
 from manta.controllers.rayservice.planners.services import plan_cluster_serve_service
 from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
+from manta.manifests.head_pod import build_head_pod
 from manta.reconcile.actions import Create
+from manta.rules.settings import Settings
 from support.rayservice_objects import (
     a_cluster,
     a_view,
@@ -22,6 +25,8 @@ from support.rayservice_objects import (
     serving,
     upgrading,
 )
+
+TOKEN = {"mode": "token"}
 
 
 def config(port: int) -> dict[str, Any]:
@@ -68,3 +73,22 @@ def test_one_service_can_split_traffic_between_heads_that_listen_alike() -> None
     assert "serve ports" not in canary_obstacle(one)
     one = replace(one, pending=edited("demo-b", listening(9000)))
     assert "the serve ports" in canary_obstacle(one)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "secret"), [(TOKEN, None, "demo-a"), (None, TOKEN, "")]
+)
+def test_the_dashboard_gets_the_token_that_the_running_head_knows(
+    before: Any, after: Any, secret: str
+) -> None:
+    """An edit of a RayCluster beneath its RayService."""
+    started, cluster = (
+        a_cluster("demo-a", rayClusterConfig=cluster_config(authOptions=one))
+        for one in (before, after)
+    )
+    head = msgspec.convert(build_head_pod(started, Settings(), spec_hash=""), Pod)
+    one = serving(active=a_view("demo-a", cluster, head_pod=head))
+    assert one.active is not None
+    query = dashboard_query(one, one.active)
+    assert query is not None
+    assert query.secret == secret

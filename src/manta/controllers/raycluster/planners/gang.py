@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from manta.api.ray.cluster import WorkerGroupSpec
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.facts import cluster_of_new_pods, revision_of_new_pods
+from manta.controllers.raycluster.facts import cluster_of_new_workers, revision_of_new_pods
 from manta.controllers.raycluster.planners.ensure import correct, ensure
 from manta.controllers.raycluster.planners.workload import plan_workload
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
@@ -44,7 +44,7 @@ def with_gang(snapshot: ClusterSnapshot, pod: Json, group: str) -> Json:
 
 def worker_pod_builder(snapshot: ClusterSnapshot, group: WorkerGroupSpec) -> WorkerPodBuilder:
     """Builds the Pods of one group, as members of their gang."""
-    cluster, annotations = cluster_of_new_pods(snapshot), revision_of_new_pods(snapshot)
+    cluster, annotations = cluster_of_new_workers(snapshot), revision_of_new_pods(snapshot)
     builder = group_pod_builder(cluster, group, snapshot.settings)
     marked = with_annotations(builder.metadata, annotations)
     pod = with_gang(snapshot, {"metadata": marked, "spec": builder.spec}, group.group_name)

@@ -47,6 +47,7 @@ from manta.manifests.job_cluster import build_job_cluster
 from manta.manifests.submitter import build_submitter_job
 from manta.reconcile.actions import Create, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
+from manta.rules.running_head import as_it_runs
 from manta.rules.validation.job import lacks_entrypoint
 
 FOR_USER: Final = Blockage(
@@ -155,7 +156,8 @@ def _create_submitter(snapshot: JobSnapshot) -> Plan:
     if snapshot.mode is not SubmissionMode.K8S_JOB or snapshot.submitter is not None:
         return NOTHING
     assert snapshot.cluster is not None
-    manifest = build_submitter_job(snapshot.job, snapshot.cluster, submission(snapshot))
+    cluster = as_it_runs(snapshot.cluster, snapshot.head_pod)
+    manifest = build_submitter_job(snapshot.job, cluster, submission(snapshot))
     # The Job itself records its head: one write, which cannot be lost half-way.
     manifest["metadata"]["annotations"] = {SUBMITTED_TO: snapshot.submission_mark}
     manifest["spec"]["template"] = ganged_submitter(snapshot, manifest["spec"]["template"])
