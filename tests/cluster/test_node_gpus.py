@@ -17,7 +17,10 @@ from manta.client.gpus import gpu_rows
 from manta.localplane.node.gpus import pool
 from manta.localplane.node.gpus.fake import BROKEN
 from manta.localplane.node.gpus.machine_gpus import GpuOptions
-from support.nodeplane import TIMEOUT, NodePlane, Pod, node_plane, state
+from manta.localplane.node.host import wire
+from manta.localplane.node.sandbox.sandbox import is_running
+from manta.localplane.node.spec.pod_spec import NodePod
+from support.nodeplane import TIMEOUT, NodePlane, Pod, node_plane, state, stop
 
 pytestmark = [
     pytest.mark.root,
@@ -101,6 +104,56 @@ async def test_a_gpu_stays_with_its_pod_over_a_restart_of_the_agent(tmp_path: Pa
         assert held(await node.get("one")) == before
         await node.delete("one", grace=0)
         assert await until_holding(node, "late") == before
+
+
+async def test_a_pod_that_is_deleted_while_no_agent_runs_returns_its_gpu(tmp_path: Path) -> None:
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=1)) as node:
+        await run_with_gpu(node, "one")
+        before = await until_holding(node, "one")
+        [uid] = node.agent.machine.gpus.pool.holdings
+        sandbox = wire.read_record(tmp_path / "pods" / uid / "sandbox.json")
+        assert sandbox is not None
+        assert is_running(sandbox)
+        await stop(node.task)
+        await node.delete("one", grace=0)
+        await node.restart_agent()
+        assert not node.agent.machine.gpus.pool.holdings
+        assert not is_running(sandbox)
+        assert not (tmp_path / "pods" / uid).exists()
+        await run_with_gpu(node, "two")
+        assert await until_holding(node, "two") == before
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["the Pod stays", "the Pod is deleted"])
+async def test_an_agent_that_ends_between_the_record_and_the_pod_leaks_no_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: bool
+) -> None:
+    recorded = asyncio.Event()
+
+    async def hang(one: pool.GpuPool, pod: NodePod) -> None:
+        one.give(pod)
+        recorded.set()
+        await asyncio.Event().wait()
+
+    async with node_plane(tmp_path, gpus=GpuOptions(fake=1)) as node:
+        with monkeypatch.context() as patched:
+            patched.setattr(pool.GpuPool, "give_when_returned", hang)
+            await run_with_gpu(node, "one")
+            async with asyncio.timeout(TIMEOUT):
+                await recorded.wait()
+            await stop(node.task)
+        [record] = (tmp_path / "pods").glob(f"*/{pool.RECORD}")
+        if deleted:
+            await node.delete("one", grace=0)
+        await node.restart_agent()
+        await run_with_gpu(node, "two")
+        if deleted:
+            assert await until_holding(node, "two") == dict.fromkeys(ids(node), "Healthy")
+            assert not record.exists()
+        else:
+            assert await until_holding(node, "one") == dict.fromkeys(ids(node), "Healthy")
+            late = await node.until(lambda pod: state(pod).get("waiting", {}).get("message"), "two")
+            assert "0 free of 1 on node manta" in str(state(late))
 
 
 async def test_a_pod_that_has_ended_returns_its_gpu_at_once(

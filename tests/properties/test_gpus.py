@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from manta.localplane.node.gpus.allocation import NoDeviceError
 from manta.localplane.node.gpus.pool import RECORD, GpuPool, assign_to_nodes, read_holdings
+from manta.localplane.node.pod.leftovers import remove_unknown_pods
 from manta.localplane.node.spec.pod_spec import NodePod
 from support.gpus import a_pod, asking, gpus
 
@@ -28,7 +33,9 @@ class Allocation(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pods = Path(tempfile.mkdtemp())
+        self.directory = Path(tempfile.mkdtemp())
+        self.pods = self.directory / "pods"
+        self.pods.mkdir()
         self.alive: dict[str, NodePod] = {}
         self.broken: frozenset[str] = frozenset()
         self.created = 0
@@ -80,17 +87,45 @@ class Allocation(RuleBasedStateMachine):
     @precondition(lambda self: self.alive)
     @rule(data=st.data(), recorded=st.booleans())
     def crash_while_a_pod_ends(self, data: st.DataObject, recorded: bool) -> None:
-        """The agent is killed before or after it removed the record; the next one finds the rest."""
+        """The agent is killed before or after it removed the record, and the Pod is gone when the next one starts."""
         uid = data.draw(st.sampled_from(sorted(self.alive)))
         del self.alive[uid]
         if not recorded:
             self.pool.release(uid)
         self.crash()
-        self.pool.release(uid)
+
+    @rule(count=counts, node=st.sampled_from(NODES), deleted=st.booleans(), recorded=st.booleans())
+    def crash_before_a_pod_starts(
+        self, count: int, node: str, deleted: bool, recorded: bool
+    ) -> None:
+        """The agent is killed after it made the directory, or also the record; the Pod stays, or is deleted meanwhile."""
+        self.created += 1
+        pod = a_pod(asking(count, "app"), uid=f"uid-{self.created}", node=node)
+        (self.pods / pod.metadata.uid).mkdir()
+        holding = None
+        if recorded:
+            with suppress(NoDeviceError):
+                holding = self.pool.give(pod)
+        if not deleted:
+            self.alive[pod.metadata.uid] = pod
+        self.crash()
+        assert self.pool.holdings.get(pod.metadata.uid) == (None if deleted else holding)
+        if not deleted and holding is None:  # it waits; its own start is `create`
+            del self.alive[pod.metadata.uid]
 
     @rule()
     def crash(self) -> None:
+        """What the next agent does before it starts a Pod."""
         self.pool = self.new_pool()
+        machine: Any = SimpleNamespace(
+            directory=self.directory,
+            isolated=True,
+            cgroups=SimpleNamespace(remove=lambda _: True),
+            gpus=SimpleNamespace(pool=self.pool),
+            options=SimpleNamespace(on_kept=None),
+        )
+        asyncio.run(remove_unknown_pods(machine, self.alive))
+        assert {one.name for one in self.pods.iterdir()} <= self.alive.keys()
 
     @rule(ids=st.frozensets(st.sampled_from([gpu.id for gpu in GPUS])))
     def fall_off_or_come_back(self, ids: frozenset[str]) -> None:
@@ -124,7 +159,7 @@ class Allocation(RuleBasedStateMachine):
             self.pool.release(uid)
         self.pool.set_broken(frozenset())
         free = {gpu.id for node in NODES for gpu in self.pool.free(node)}
-        shutil.rmtree(self.pods)
+        shutil.rmtree(self.directory)
         assert free == {gpu.id for gpu in GPUS}
 
 

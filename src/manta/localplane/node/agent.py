@@ -20,11 +20,11 @@ from manta.localplane.node.failure_injection import FailureInjector
 from manta.localplane.node.machine import Machine, NodeOptions, node_names
 from manta.localplane.node.pod.api_reader import ApiReader
 from manta.localplane.node.pod.events import DNS_UNAVAILABLE, PodEvents
-from manta.localplane.node.pod.runtime import PodRuntime, keep_and_remove, pod_directories
+from manta.localplane.node.pod.leftovers import remove_unknown_pods
+from manta.localplane.node.pod.runtime import PodRuntime
 from manta.localplane.node.pod.worker import PodWorker
 from manta.localplane.node.registration import GPU_UNAVAILABLE, RENEW_SECONDS, Registrar, capacity
 from manta.localplane.node.sandbox.launcher import NetworkLost
-from manta.localplane.node.sandbox.sandbox import end_sandbox
 from manta.localplane.node.services.cluster_network import ClusterNetwork
 from manta.localplane.node.services.gateway import HttpGateway
 from manta.localplane.node.spec.pod_spec import NodePod
@@ -119,7 +119,7 @@ class NodeAgent:
         self._pods.add_handler(self._pod_changed)
         group.create_task(self._pods.run(), name="pods")
         await self._pods.synced.wait()
-        await self._remove_unknown_pods()
+        await remove_unknown_pods(machine, {pod.metadata.uid for pod in self._pods.all()})
         group.create_task(registrar.run(), name="leases")
         group.create_task(injector.run(), name="nodes")
         group.create_task(self._refresh_volumes(), name="volumes")
@@ -231,16 +231,6 @@ class NodeAgent:
     async def _watch_network(self) -> None:
         await self._machine.launcher.lost.wait()
         raise NetworkLost
-
-    async def _remove_unknown_pods(self) -> None:
-        """Remove what is left of Pods that were deleted while no agent ran."""
-        known = {pod.metadata.uid for pod in self._pods.all()}
-        for directory in pod_directories(self._machine.directory):
-            if directory.name not in known:
-                end_sandbox(directory)
-                self._machine.cgroups.remove(directory.name)
-                self._machine.gpus.pool.release(directory.name)
-                await asyncio.to_thread(keep_and_remove, self._machine, directory)
 
     async def _stop(self) -> None:
         tasks = list(self._tasks.values())

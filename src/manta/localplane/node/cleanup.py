@@ -20,7 +20,7 @@ from manta.localplane.node.net.address_ranges import RECORD
 from manta.localplane.node.net.egress import close_egress
 from manta.localplane.node.net.pod_network import planes_on_this_machine, remove_interfaces
 from manta.localplane.node.net.shared_network import scratch_directory
-from manta.localplane.node.pod.runtime import pod_directories
+from manta.localplane.node.pod.leftovers import pod_directories
 from manta.localplane.node.sandbox.processes import MARK, PLANE_VARIABLE, find_processes
 from manta.localplane.node.sandbox.sandbox import end_sandbox
 

@@ -11,15 +11,14 @@ import logging
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from manta.api.well_known import ANNOTATION_POSTS_PORT
 from manta.localplane.node.gpus.device import GpuHealth
 from manta.localplane.node.host import wire
 from manta.localplane.node.host.cgroups import Limits, pod_limits
-from manta.localplane.node.host.confined_files import Directory, remove_tree
-from manta.localplane.node.host.process_tree import end_descendants, kill
+from manta.localplane.node.host.confined_files import Directory
+from manta.localplane.node.host.process_tree import end_descendants
 from manta.localplane.node.images.store import Environment, PullError
 from manta.localplane.node.machine import Machine
 from manta.localplane.node.net.relay import Streams
@@ -31,7 +30,12 @@ from manta.localplane.node.pod.attempts import (
     remove_old_attempts,
     restore_from_disk,
 )
-from manta.localplane.node.pod.kept import POSTS, is_kept, keep, write_record
+from manta.localplane.node.pod.kept import POSTS, is_kept, write_record
+from manta.localplane.node.pod.leftovers import (
+    keep_and_remove,
+    kill_remaining_processes,
+    remove_cgroup,
+)
 from manta.localplane.node.pod.posts import PostReceiver
 from manta.localplane.node.pod.probes import ProbeResult, run_handler
 from manta.localplane.node.pod.snapshot import ContainerFacts
@@ -44,7 +48,7 @@ from manta.localplane.node.sandbox.launch_spec import (
     sub_path_of,
 )
 from manta.localplane.node.sandbox.launcher import SandboxSpec
-from manta.localplane.node.sandbox.processes import PLANE_VARIABLE, POD_VARIABLE, find_processes
+from manta.localplane.node.sandbox.processes import PLANE_VARIABLE, POD_VARIABLE
 from manta.localplane.node.sandbox.sandbox import Execution, Sandbox, adopt
 from manta.localplane.node.spec.environment import ConfigError, PodPlacement, container_environment
 from manta.localplane.node.spec.pod_files import hosts_file, resolv_conf
@@ -55,8 +59,6 @@ log = logging.getLogger(__name__)
 
 RUNTIME_ERRORS = (ConfigError, PullError, Gone, Refused, OSError)
 """Errors whose cause is the machine or the Pod, not a bug."""
-_CGROUP_TRIES = 100
-_END_TRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +159,7 @@ class PodRuntime:
     async def create_sandbox(self) -> str:
         """Create the namespaces and files of the Pod; returns its address."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        if not self._machine.isolated:
-            await self._kill_remaining_processes()
+        await kill_remaining_processes(self._machine, self._pod.metadata.uid)
         await self._machine.gpus.pool.give_when_returned(self._pod)
         self._address.allocate(self._pod)
         self._write_pod_files()
@@ -330,19 +331,7 @@ class PodRuntime:
             sandbox.kill()
             await sandbox.ended.wait()
         await self._stop_posts()
-        if not self._machine.isolated:
-            await self._kill_remaining_processes()
-
-    async def _kill_remaining_processes(self) -> None:
-        """Without namespaces, processes of the Pod can outlive its init and keep its ports."""
-        mark = f"\0{POD_VARIABLE}={self._pod.metadata.uid}\0".encode()
-        for _ in range(_END_TRIES):
-            members = self._machine.cgroups.members(self._pod.metadata.uid)
-            remaining = {*find_processes("environ", mark), *members}
-            kill(remaining)
-            if not remaining:
-                return
-            await asyncio.sleep(0.01)
+        await kill_remaining_processes(self._machine, self._pod.metadata.uid)
 
     def forget_sandbox(self) -> None:
         """The sandbox ended by itself."""
@@ -365,10 +354,7 @@ class PodRuntime:
         self._volumes.remove_ephemeral_claims(self._pod)
         await self.kill_sandbox()
         self.release_address()
-        for _ in range(_CGROUP_TRIES):
-            if self._machine.cgroups.remove(self._pod.metadata.uid):
-                break
-            await asyncio.sleep(0.01)
+        await remove_cgroup(self._machine, self._pod.metadata.uid)
         self.release_gpus()
         await asyncio.to_thread(keep_and_remove, self._machine, self.directory)
 
@@ -404,23 +390,3 @@ class _Target:
         return await self.runtime.sandbox.execute(
             f"{self.container.name}/{self.attempt}", {"argv": argv}, fds
         )
-
-
-def keep_and_remove(machine: Machine, directory: Path) -> None:
-    """Remove the directory of a Pod that is gone, after keeping what it asked to keep. Blocking."""
-    on_kept = machine.options.on_kept
-    if on_kept is not None:
-        try:
-            if keep(directory, machine.kept_directory):
-                on_kept()
-        except OSError as error:
-            log.warning("nothing was kept of %s: %s", directory.name, error)
-    remove_tree(directory)
-
-
-def pod_directories(directory: Path) -> list[Path]:
-    """The directories of all Pods that the plane in `directory` has on this machine."""
-    try:
-        return sorted(entry for entry in (directory / "pods").iterdir() if entry.is_dir())
-    except FileNotFoundError:
-        return []
