@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
+
+from manta.localplane.append import append_line
 
 _FILES: Final = 16
 """The limit is at least so many files, so that the oldest can go without the rest."""
@@ -35,7 +36,7 @@ class Spool:
         line = body.replace(b"\n", b" ") + b"\n"
         with self._lock:
             file = self._open.get(session) or self._new_file(session)
-            if _append(file, line) >= min(_FILE_BYTES, self._limit // _FILES):
+            if append_line(file, line) >= min(_FILE_BYTES, self._limit // _FILES):
                 del self._open[session]
             self._size += len(line)
             self._fresh += len(line)
@@ -78,17 +79,3 @@ class Spool:
             return 0
         self._size -= size
         return size
-
-
-def _append(file: Path, line: bytes) -> int:
-    """The size of the file after it. Raises OSError, and leaves no half line behind."""
-    with file.open("ab", buffering=0) as lines:
-        before = lines.tell()
-        try:
-            rest = memoryview(line)
-            while rest:
-                rest = rest[os.write(lines.fileno(), rest) :]
-        except OSError:
-            os.ftruncate(lines.fileno(), before)
-            raise
-        return before + len(line)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from manta.httpserver.handler import Handler
 from manta.httpserver.limits import Limits
 from manta.httpserver.messages import HttpRequest, HttpResponse, text_response
 from manta.httpserver.server import HttpServer
+from manta.localplane.append import append_line
 from manta.localplane.node.sandbox.launcher import Launcher
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,7 @@ class PostReceiver(Handler):
         self._file = file
         self._server = HttpServer(self, limits=LIMITS)
         self._full = False
+        self._lock = threading.Lock()
 
     async def open(self, launcher: Launcher, pid: int, port: int) -> None:
         """Listen on localhost of the Pod whose init is `pid`. Raises OSError."""
@@ -64,19 +67,23 @@ class PostReceiver(Handler):
     async def handle(self, request: HttpRequest) -> HttpResponse:
         if request.method != "POST":
             return text_response(404, "events are sent with POST\n")
-        if not await asyncio.to_thread(self._append, request.body):
+        try:
+            kept = await asyncio.to_thread(self._append, request.body)
+        except OSError as error:  # who posts sends it again
+            log.warning("%s: a post is not kept: %s", self._file, error)
+            return text_response(503, f"{error}\n")
+        if not kept:
             return text_response(503, "the file of posted events is full\n")
         return text_response(200, "")
 
     def _append(self, body: bytes) -> bool:
-        """Append one line. A line break inside JSON is only white space."""
-        with self._file.open("ab") as file:
-            if file.tell() + len(body) > MAX_FILE:
-                if not self._full:
-                    log.warning(
-                        "%s has %d bytes: further posts are refused", self._file, file.tell()
-                    )
-                self._full = True
-                return False
-            file.write(body.replace(b"\n", b" ") + b"\n")
+        """Append one line. A line break inside JSON is only white space. Raises OSError."""
+        size = self._file.stat().st_size if self._file.exists() else 0
+        if size + len(body) > MAX_FILE:
+            if not self._full:
+                log.warning("%s has %d bytes: further posts are refused", self._file, size)
+            self._full = True
+            return False
+        with self._lock:  # taking back half a line would take back another's after it
+            append_line(self._file, body.replace(b"\n", b" ") + b"\n")
         return True
