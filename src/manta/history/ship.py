@@ -13,7 +13,9 @@ import logging
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -28,7 +30,9 @@ log = logging.getLogger(__name__)
 
 CHUNK_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 20_000
-"""Log files of a session; a program that creates more is not followed further."""
+"""Log files of a session that are followed; of a program that creates more, the rest is counted and said."""
+_DESCRIBED_SECONDS: Final = 3600.0
+"""So long a session that retention deleted while it was written may be without its `session.json`."""
 _MARK_BYTES: Final = 256
 _ROTATION = re.compile(r"\.\d[\d_-]*(?=\.|$)")
 """What rotation adds to a name: `raylet.1.out`, `a.log.2`, `a.log.2026-01-31`."""
@@ -100,13 +104,20 @@ class Shipped:
     dropped: dict[str, int] = field(default_factory=dict)
     """Bytes of files that went away before they were shipped, by path."""
     skipped: int = 0
-    """Files and directories that turned out not to be readable, or that have a name that cannot be kept."""
+    """Files and directories that turned out not to be readable, have a name that cannot be kept, or are too many."""
 
 
 class SessionShipper:
     """The logs of one session directory. Blocking: run it in a thread."""
 
-    def __init__(self, store: Store, who: Identity, directory: Path, state: Path) -> None:
+    def __init__(
+        self,
+        store: Store,
+        who: Identity,
+        directory: Path,
+        state: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`state`: the file that remembers what was shipped. Raises InvalidName."""
         self.key = who.session(directory.name)
         self._store = store
@@ -116,23 +127,31 @@ class SessionShipper:
         self._state = _load(state)
         self._skipped: set[str] = set()
         """What the last round could not read: each is said once."""
+        self._too_many = 0
+        """The most files that were not followed in a round."""
+        self._clock = clock
+        self._described_at = -_DESCRIBED_SECONDS
 
     def ship(self) -> Shipped:
         """One round: ship everything new. Raises StoreError."""
         done = Shipped()
         skipped: dict[str, Exception] = {}
-        self._describe()
+        present: set[int] = set()
+        self._describe(anew=False)
         try:
             for found in self._files(skipped):
+                present.add(found.inode)
+                if len(self._state.files) >= MAX_FILES and found.inode not in self._state.files:
+                    continue
                 try:
                     self._ship_file(found, done)
                 except FileNotFoundError:  # rotated a moment ago
                     continue
                 except (OSError, InvalidName) as error:  # those of the store are StoreErrors
                     skipped[found.path] = error
-            self._forget_missing(done)
+            self._forget_missing(present, done)
         finally:
-            done.skipped = self._say_skipped(skipped)
+            done.skipped = self._say_skipped(skipped) + self._say_too_many(present)
             _save(self._state_file, self._state)
         return done
 
@@ -144,8 +163,19 @@ class SessionShipper:
         self._skipped = set(skipped)
         return len(fresh)
 
-    def _describe(self) -> None:
-        """Create the objects that say what ran, once."""
+    def _say_too_many(self, present: AbstractSet[int]) -> int:
+        """The number of those that are new."""
+        fresh = len(present - self._state.files.keys()) - self._too_many
+        if fresh <= 0 or len(self._state.files) < MAX_FILES:
+            return 0
+        if not self._too_many:
+            words = "%s has more than %d files; %d that came after them are not kept"
+            log.warning(words, self._directory / "logs", MAX_FILES, fresh)
+        self._too_many += fresh
+        return fresh
+
+    def _describe(self, *, anew: bool) -> None:
+        """Create the objects that say what ran, once. `anew`: also those that existed: retention may have deleted them."""
         who, described = self._who, self._state.described
         fields = {"namespace": who.namespace, "kind": who.kind, "name": who.name}
         fields |= {
@@ -161,9 +191,9 @@ class SessionShipper:
                 "role": who.role,
             }
         for key, content in wanted.items():
-            if key not in described:
+            if anew or key not in described:
                 self._store.create(key, msgspec.json.encode(content))
-                described.append(key)
+                described += [key] if key not in described else []
 
     def _files(self, skipped: dict[str, Exception]) -> Iterator[FoundFile]:
         """The log files. What cannot be read is added to `skipped`, by path."""
@@ -179,7 +209,6 @@ class SessionShipper:
 
     def _walk(self, skip: Callable[[OSError], None]) -> Iterator[FoundFile]:
         logs = self._directory / "logs"
-        count = 0
         for place, inner, names, fd in os.fwalk(logs, onerror=skip, follow_symlinks=False):
             inner.sort()
             below = os.path.relpath(place, logs)
@@ -187,10 +216,6 @@ class SessionShipper:
                 path = name if below == "." else f"{below}/{name}"
                 if path.startswith(_SKIPPED):
                     continue
-                count += 1
-                if count > MAX_FILES:
-                    log.warning("%s has more than %d files; the rest is not kept", logs, MAX_FILES)
-                    return
                 try:
                     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 except OSError as error:
@@ -238,6 +263,9 @@ class SessionShipper:
             if not part:
                 return
             end = known.offset + len(part)
+            if self._clock() - self._described_at >= _DESCRIBED_SECONDS:
+                self._describe(anew=True)
+                self._described_at = self._clock()
             key = log_key(self.key, self._who.pod, known.path, (known.generation, found.inode, known.offset, end))  # fmt: skip
             self._store.create(key, gzip.compress(part, _COMPRESSION, mtime=0))
             before = (before + part)[-_MARK_BYTES:]
@@ -245,10 +273,12 @@ class SessionShipper:
             done.objects += 1
             done.bytes += len(part)
 
-    def _forget_missing(self, done: Shipped) -> None:
+    def _forget_missing(self, present: AbstractSet[int], done: Shipped) -> None:
         """Rotation deletes old files. What was not shipped of them is lost: report it."""
-        present = {one.inode for one in self._files({})}
-        for inode in [one for one in self._state.files if one not in present]:
+        missing = self._state.files.keys() - present
+        if missing:  # but for those that got another name while the round looked
+            missing -= {one.inode for one in self._files({})}
+        for inode in missing:
             _report(self._state.files.pop(inode), done)
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from manta.history import ship
 from manta.history.catalog import Catalog
+from manta.history.index import queries
 from manta.history.logs import LogReader
+from manta.history.prune import delete_session
 from manta.history.ship import CHUNK_BYTES, SessionShipper
 from manta.history.store import Store, StoreError
 from support.history import SESSION, WHO, file_store, write_session
@@ -210,6 +212,47 @@ def test_bytes_that_rotation_deleted_before_they_were_shipped_are_reported(tmp_p
     (session / "logs/a.log").unlink()
     store.fails = False
     assert own.ship().dropped == {"a.log": 14}
+
+
+def test_beyond_the_limit_of_files_the_known_ones_are_followed_and_the_others_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ship, "MAX_FILES", 2)
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"c.out": b"c\n", "d.out": b"d\n"})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    write_session(tmp_path / "ray", {"a.out": b"a\n", "b.out": b"b\n", "d.out": b"more\n"})
+    found = own.ship()
+    assert (found.skipped, found.dropped) == (2, {})
+    assert own.ship().skipped == 0
+    assert content(tmp_path, store, "d.out") == b"d\nmore\n"
+    assert caplog.text.count("more than 2 files; 2 that came after them are not kept") == 1
+    (session / "logs/c.out").unlink()
+    own.ship()
+    own.ship()
+    assert content(tmp_path, store, "a.out") == b"a\n"
+
+
+def test_a_session_that_is_pruned_while_it_is_written_is_listed_and_read_again(
+    tmp_path: Path,
+) -> None:
+    store, now = file_store(tmp_path), [0.0]
+    catalog = Catalog(store, tmp_path / "cache")
+    session = write_session(tmp_path / "ray", {"a.log": b"one\n"})
+    own = SessionShipper(store, WHO, session, tmp_path / "state", lambda: now[0])
+    own.ship()
+    delete_session(catalog, KEY)
+    own.ship()
+    assert list(store.objects("")) == []  # what is over stays deleted
+    write_session(tmp_path / "ray", {"a.log": b"two\n"})
+    now[0] += 3600
+    own.ship()
+    assert content(tmp_path, store, "a.log").endswith(b"two\n")
+    database = catalog.open_index(KEY)
+    assert database is not None
+    assert queries.summary(database)["ray_version"] == "2.60.0"
+    assert database.execute("SELECT pod FROM pods").fetchall()[0][0] == WHO.pod
 
 
 def test_the_tail_and_ranges_of_a_large_file(tmp_path: Path) -> None:
