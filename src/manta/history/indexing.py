@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -68,7 +68,7 @@ def build_index(
     try:
         for one in segments:
             if info.prefix:
-                _add_of_kuberay(store, builder, info.prefix, one)
+                _add_of_kuberay(store, builder, info.prefix, one, path.with_name("object"))
             elif (answer := parse_answer_key(info.key.prefix, one.key)) is not None:
                 answers.setdefault(answer[0], []).append((answer[1], one.key))
             else:
@@ -101,13 +101,17 @@ def _add_segment(
         builder.add_pod(*pod, role)
 
 
-def _add_of_kuberay(store: Store, builder: IndexBuilder, prefix: str, one: StoredObject) -> None:
+def _add_of_kuberay(
+    store: Store, builder: IndexBuilder, prefix: str, one: StoredObject, scratch: Path
+) -> None:
+    """`scratch`: a file that may be used, as KubeRay's files of events may have any size."""
     if node := kuberay.node_of(prefix, one.key):
         builder.add_pod(node, node, "")
     if (uri := kuberay.answered_uri(prefix, one.key)) and one.size <= _MAX_ANSWER_BYTES:
         _add_answer(store, builder, one.key, uri, int(one.modified * 1000))
-    if kuberay.is_event_file(prefix, one.key):
-        builder.add_lines(_lines(store, one.key))
+    if kuberay.is_event_file(prefix, one.key) and store.copy_to_file(one.key, scratch):
+        with scratch.open("rb") as events:
+            builder.add_lines(_unpacked(events, one.key))
     for chunk in kuberay.log_ranges(prefix, one):
         builder.add_log(chunk)
     if "/logs/events/" in one.key and one.size <= _MAX_EVENT_LOG_BYTES:
@@ -137,13 +141,15 @@ def _add_answer(store: Store, builder: IndexBuilder, key: str, uri: str, at: int
 
 
 def _lines(store: Store, key: str) -> Iterator[bytes]:
-    """The lines of a compressed object. A truncated one gives the lines before its end."""
-    content = store.read(key)
-    if content is None:
-        return
+    """The lines of an object."""
+    return _unpacked(io.BytesIO(store.read(key) or b""), key)
+
+
+def _unpacked(content: BinaryIO, key: str) -> Iterator[bytes]:
+    """The lines, also of what is compressed. What is truncated gives the lines before its end."""
+    packed = content.read(2) == b"\x1f\x8b"
+    content.seek(0)
     try:
-        packed = content.startswith(b"\x1f\x8b")
-        with gzip.open(io.BytesIO(content)) if packed else io.BytesIO(content) as lines:
-            yield from lines
+        yield from gzip.GzipFile(fileobj=content) if packed else content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         log.warning("%s is damaged, its readable part is used: %s", key, error)

@@ -59,6 +59,23 @@ def test_a_session_of_kuberays_collector_is_read(
     assert list(catalog.sessions("default")) == [key]  # also with the index of ours beside it
 
 
+def test_a_file_of_events_is_never_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KubeRay's collector writes one for an hour, of any size."""
+    catalog = kuberay_tree(tmp_path, "raycluster/default/demo")
+    real = catalog.store.read
+
+    def small(key: str) -> bytes | None:
+        assert "_events/" not in key
+        return real(key)
+
+    monkeypatch.setattr(catalog.store, "read", small)
+    database = catalog.open_index(next(catalog.sessions("default")))
+    assert database is not None
+    assert queries.tasks(database).total == 16
+
+
 def test_answers_of_the_dashboard_that_kuberays_collector_kept_are_served(tmp_path: Path) -> None:
     from manta.history.serve.shapes import Session
     from manta.history.serve.stored import stored_answer
