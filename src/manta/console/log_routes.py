@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from codecs import getincrementaldecoder
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
@@ -29,6 +29,8 @@ from manta.kube.errors import MantaError
 
 END: Final = b"event: end\ndata:\n\n"
 """Tells a browser that the log is whole; without it the connection was lost."""
+LOG_END: Final = b"event: log-end\ndata:\n\n"
+"""The same in a stream that goes on."""
 END_SECONDS: Final = 20.0
 """How long the page of a log waits for its end."""
 
@@ -99,8 +101,57 @@ async def log_as_file(visitor: Visitor, log: Log) -> HttpResponse:
 
 def followed_log(visitor: Visitor, log: Log) -> HttpResponse:
     """Its last lines, and then the log as it grows, as a stream of events."""
-    growing = _chunks(visitor.client, log, follow=True, tail=SHOWN)
-    return HttpResponse(200, _followed(visitor, growing), content_type="text/event-stream")
+
+    async def events() -> AsyncIterator[bytes]:
+        async for text in _growing(visitor, log):
+            yield b"data: %b\n\n" % text
+        yield END
+
+    return HttpResponse(200, events(), content_type="text/event-stream")
+
+
+def with_log(page: AsyncIterator[bytes], visitor: Visitor, path: str) -> AsyncIterator[bytes]:
+    """The messages of a page and the log of the RayJob that it shows, as one stream, which ends with the page's: a
+    browser keeps at most six connections to a server. Raises UsageError for another page."""
+    parts = path.strip("/").split("/")
+    if len(parts) != 3 or parts[0] != PLURALS["RayJob"]:
+        raise UsageError(f"{path} shows no log")
+    log = wanted_log(parts, {})
+
+    async def events() -> AsyncIterator[bytes]:
+        async for text in _growing(visitor, log):
+            yield b"event: log\ndata: %b\n\n" % text
+        yield LOG_END
+
+    return _together(page, events())
+
+
+async def _together(
+    first: AsyncIterator[bytes], other: AsyncIterator[bytes]
+) -> AsyncGenerator[bytes, None]:
+    """The messages of both as they come, until the first ends. Raises what either raises."""
+    waiting = {asyncio.create_task(_next(one)): one for one in (first, other)}
+    try:
+        while True:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                source = waiting.pop(task)
+                if (message := task.result()) is not None:
+                    waiting[asyncio.create_task(_next(source))] = source
+                    yield message
+                elif source is first:
+                    return
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for one in (first, other):
+            if isinstance(one, AsyncGenerator):
+                await one.aclose()
+
+
+async def _next(messages: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(messages, None)
 
 
 def _chunks(
@@ -153,17 +204,16 @@ async def _end_of(chunks: AsyncIterator[bytes]) -> str:
     return plain("\n".join([*end.decode("utf-8", "replace").splitlines(), ""])) if end else ""
 
 
-async def _followed(visitor: Visitor, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The log as it grows, as messages of text, which replace the text of the page."""
+async def _growing(visitor: Visitor, log: Log) -> AsyncIterator[bytes]:
+    """The log from its last lines on, as JSON texts, which replace the text of the page."""
     visitor.streams += 1
     decode = getincrementaldecoder("utf-8")(
         "replace"
     ).decode  # a chunk may end inside of a character
     try:
-        async for chunk in chunks:
-            yield b"data: %b\n\n" % msgspec.json.encode(plain(decode(chunk)))
+        async for chunk in _chunks(visitor.client, log, follow=True, tail=SHOWN):
+            yield msgspec.json.encode(plain(decode(chunk)))
     except MantaError as error:
-        yield b"data: %b\n\n" % msgspec.json.encode(f"\n[the log cannot be followed: {error}]\n")
+        yield msgspec.json.encode(f"\n[the log cannot be followed: {error}]\n")
     finally:
         visitor.streams -= 1
-    yield END

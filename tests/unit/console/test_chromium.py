@@ -204,10 +204,18 @@ async def test_the_page_of_a_job_shows_its_log_as_it_grows_also_after_a_restart(
                 RAY_JOBS, Key("default", "train"), ended, subresource="status"
             )
             await page.shows("finished")
-            asked = sum("follow=1" in one for one in page.requests)
-            await asyncio.sleep(2.5)  # longer than a tab waits before it asks again
-            assert sum("follow=1" in one for one in page.requests) == asked
-            assert "line three" in await page.text()
+        assert "line three" in await page.text()
+        async with served(console, port):
+            streams = [one for one in page.requests if "/stream?" in one]
+            async with asyncio.timeout(30):
+                while len(now := [one for one in page.requests if "/stream?" in one]) == len(
+                    streams
+                ):
+                    await asyncio.sleep(0.1)
+        assert "&log=1" in streams[-1]
+        assert "&log=1" not in now[-1]  # it has ended
+        assert [one for one in page.requests if "follow=1" in one] == []  # one connection for both
+        assert "line three" in await page.text()
 
 
 class _OtherSite(Handler):

@@ -14,6 +14,7 @@ from manta.api.resources import PODS
 from manta.console import log_routes
 from manta.httpserver.messages import HttpResponse
 from manta.kube.client import Client
+from manta.kube.errors import Unreachable
 from manta.localplane.apiserver.streaming.connector import LogOptions
 from support.connector import LocalConnector
 from support.console import running_console
@@ -104,3 +105,63 @@ async def test_the_log_before_a_restart_is_there_for_a_container_that_restarted(
             b"".join([one async for one in cast("AsyncIterator[bytes]", answer.body)])
             == b"why it died\n"
         )
+
+
+# ── one stream of a page and its log ─────────────────────────────────────────────────────
+
+
+async def given(*messages: bytes, then: asyncio.Event | None = None) -> AsyncIterator[bytes]:
+    for one in messages:
+        yield one
+    if then is not None:
+        await then.wait()
+
+
+async def test_a_page_and_its_log_come_as_one_stream() -> None:
+    over = asyncio.Event()
+    found = []
+    async for message in log_routes._together(given(b"page", then=over), given(b"log", b"end")):
+        found.append(message)
+        if message == b"end":
+            over.set()
+    assert sorted(found) == [b"end", b"log", b"page"]
+
+
+async def test_the_stream_ends_with_its_page_and_leaves_nothing_behind() -> None:
+    left: list[str] = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b"log"
+                await asyncio.sleep(0)
+        finally:
+            left.append("closed")
+
+    over = asyncio.Event()
+    async for _ in log_routes._together(given(b"page", then=over), endless()):
+        over.set()
+    assert left == ["closed"]
+
+
+async def test_the_error_of_a_page_reaches_who_reads_the_stream() -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"page"
+        raise Unreachable("the line is cut", sent=True)
+
+    with pytest.raises(Unreachable, match="the line is cut"):
+        async for _ in log_routes._together(broken(), given(then=asyncio.Event())):
+            pass
+
+
+async def test_only_the_page_of_a_job_has_a_log_in_its_stream() -> None:
+    async with running_console() as console:
+        await a_job_with_a_submitter(console.plane.client)
+        answer = await console.get("/stream", "page=/rayjobs/default/train&log=1")
+        async with asyncio.timeout(20):
+            async for message in cast("AsyncIterator[bytes]", answer.body):
+                if message == log_routes.LOG_END:
+                    break
+        for page in ("/", "/rayclusters/default/demo"):
+            answer = await console.get("/stream", f"page={page}&log=1")
+            assert answer.status == 400

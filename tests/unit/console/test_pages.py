@@ -55,7 +55,7 @@ JOB = ray(
         "rayClusterName": "demo",
         "startTime": CREATED,
         "endTime": "2026-11-18T11:50:00Z",
-        "failed": 1,
+        "failed": 2,
         "conditions": [condition("Failed", True, "the entrypoint failed")],
     },
     spec={"entrypoint": "python train.py", "backoffLimit": 1},

@@ -9,7 +9,7 @@ from manta.api.meta import Key
 from manta.api.ray.names import LABEL_ORIGIN_NAME
 from manta.console.html import EMPTY, Html, join, tag
 from manta.console.live import Live, TaskInfo, TasksResult, Unreachable
-from manta.console.pages.attempts import spans_of
+from manta.console.pages.attempts import clock_note, spans_of
 from manta.console.pages.logs import growing_log
 from manta.console.pages.page import Section
 from manta.console.pages.parts import address, facts, link, plain, pods_section, tone
@@ -38,7 +38,9 @@ def job_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Section]
     shown = tag("pre", plain(str(message)), class_="log", tabindex="0") if failed else EMPTY
     yield Section("error", "Why it failed", shown)
     yield Section("tasks", "Failed tasks", failed_tasks(live.failed_tasks))
-    yield Section("timeline", "Timeline", timeline(spans_of(snapshot, one)))
+    clock = clock_note(one, snapshot.now)
+    note = tag("p", clock, class_="note") if clock else EMPTY
+    yield Section("timeline", "Timeline", join([timeline(spans_of(snapshot, one)), note]))
     log = f"{address(one.kind, one.key)}/log"
     links = tag(
         "p",

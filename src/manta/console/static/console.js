@@ -118,39 +118,46 @@
     return { close };
   };
 
+  const log = document.querySelector("pre.log[data-follow]");
+  const longest = 2000000; // characters; a download has them all
+  let logHasEnded = !log;
+
+  // Each stream begins with what the page shows already.
+  const writesLog = () => {
+    let first = true;
+    let size = 0;
+    return (event) => {
+      const text = JSON.parse(event.data);
+      if (first) log.textContent = "";
+      first = false;
+      if (text) log.hidden = false;
+      const bottom = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+      log.append(text); // as text
+      size += text.length;
+      if (size > longest) {
+        log.textContent = `…${log.textContent.slice(-longest / 2)}`;
+        size = longest / 2;
+      }
+      if (bottom) log.scrollTop = log.scrollHeight;
+    };
+  };
+
+  if (log) log.scrollTop = log.scrollHeight;
   if (address) {
     let seen = body.dataset.seen || "";
     const addressNow = () => {
       const shown = seen;
       seen = "";
-      return `${address}&seen=${encodeURIComponent(shown)}&shape=${body.dataset.shape || ""}`;
+      const more = logHasEnded ? "" : "&log=1"; // one connection for both
+      return `${address}&seen=${encodeURIComponent(shown)}&shape=${body.dataset.shape || ""}${more}`;
     };
     whileVisible(keep(addressNow, (stream) => {
       stream.onmessage = (event) => whenReleased(() => merge(JSON.parse(event.data)));
+      if (logHasEnded) return;
+      stream.addEventListener("log", writesLog());
+      stream.addEventListener("log-end", () => { logHasEnded = true; });
     }));
-  }
-
-  const log = document.querySelector("pre.log[data-follow]");
-  const longest = 2000000; // characters; a download has them all
-  if (log) {
-    log.scrollTop = log.scrollHeight;
-    whileVisible(keep(() => log.dataset.follow, (stream) => {
-      let first = true; // the stream begins with what the page shows already
-      let size = 0;
-      stream.onmessage = (event) => {
-        const text = JSON.parse(event.data);
-        if (first) log.textContent = "";
-        first = false;
-        if (text) log.hidden = false;
-        const bottom = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-        log.append(text); // as text
-        size += text.length;
-        if (size > longest) {
-          log.textContent = `…${log.textContent.slice(-longest / 2)}`;
-          size = longest / 2;
-        }
-        if (bottom) log.scrollTop = log.scrollHeight;
-      };
-    }));
+  } else if (log) {
+    whileVisible(keep(() => log.dataset.follow, (stream) => { stream.onmessage = writesLog(); }));
   }
 })();
