@@ -116,7 +116,7 @@ def pod(name: str, cluster: str, **more: Any) -> Pod:
                 },
             },
             "spec": {
-                "nodeName": "node-1" if ready else "",
+                "nodeName": more.get("node", "node-1") if ready else "",
                 "containers": [
                     {"name": "ray", "resources": {"requests": {"cpu": "2", "memory": "4Gi"}}}
                 ],
@@ -155,10 +155,11 @@ def event(
     )
 
 
-def node() -> Node:
+def node(name: str = "node-1", *, unschedulable: bool = False) -> Node:
     amounts = {"cpu": "16", "memory": "64Gi", "nvidia.com/gpu": "4"}
+    spec = {"unschedulable": unschedulable}
     return msgspec.convert(
-        {"metadata": {"name": "node-1"}, "status": {"allocatable": amounts}}, Node
+        {"metadata": {"name": name}, "spec": spec, "status": {"allocatable": amounts}}, Node
     )
 
 

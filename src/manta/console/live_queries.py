@@ -7,6 +7,7 @@ with a later message of its event stream.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from manta.ray.autoscaler_report import AutoscalerReport, AutoscalerResult
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import JobInfo, Target, TaskList, TasksResult, Unreachable
 from manta.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
 
 FRESH_SECONDS: Final = 4.0
 """Age at which an answer is queried again."""
@@ -82,11 +85,14 @@ class LiveQueries:
             if RESOURCES_OF_GPUS & one.status.capacity.keys()
             and rights.allows("get", NODES, one.metadata.name, "proxy")
         ]
-        found = [
-            await self.last(f"gpus {name}", lambda name=name: node_gpus(self._client, name))  # type: ignore[misc]
-            for name in names[:MAX_NODES]
-        ]
+        found = await asyncio.gather(*(self._gpus_of(name) for name in names[:MAX_NODES]))
         return tuple(row for rows in found for row in rows or ())
+
+    async def _gpus_of(self, node: str) -> Sequence[GpuRow] | None:
+        rows: Sequence[GpuRow] | None = await self.last(
+            f"gpus {node}", lambda: node_gpus(self._client, node)
+        )
+        return rows
 
     async def close(self) -> None:
         tasks = [one.task for one in self._queries.values()]
@@ -163,6 +169,9 @@ class LiveQueries:
                 answer = await ask()
             except MantaError as error:
                 answer = Unreachable(str(error))
+            except Exception as error:
+                log.exception("the query %r failed", name)
+                answer = Unreachable(f"the console failed: {type(error).__name__}: {error}")
         held = self._queries[name]
         if answer != held.answer:
             held.answer = answer

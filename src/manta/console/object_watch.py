@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -14,12 +14,11 @@ from manta.api.meta import Key
 from manta.api.ray.names import LABEL_CLUSTER, LABEL_ORIGIN_NAME
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_RESOURCES
 from manta.api.resources import CORE_EVENTS, NODES, PODS, Resource
-from manta.api.well_known import LABEL_APP_COMPONENT
-from manta.console.operators import COMPONENTS
+from manta.console import operators
 from manta.console.samples import Samples
 from manta.console.scopes import ask_scopes
 from manta.console.snapshot import STALE, Item, Snapshot, item
-from manta.console.views import Event, Pod, RayObject
+from manta.console.views import Event, Pod, RayObject, names_above
 from manta.kube.client import Client
 from manta.runtime.clock import Clock
 from manta.runtime.informer import Informer
@@ -32,10 +31,16 @@ OTHERS_SECONDS: Final = 0.3
 """How long it then waits for Pods, Events and nodes: thousands of them come with a message of the stream."""
 KNOWN_SECONDS: Final = 5.0
 """How long the answer to a form waits for the watch to bring the object that it created."""
+
+
+def _equal(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
 POD_LABELS: Final = (
     LABEL_CLUSTER,
     f"{LABEL_ORIGIN_NAME},!{LABEL_CLUSTER}",  # they submit jobs
-    f"{LABEL_APP_COMPONENT} in ({','.join(sorted(COMPONENTS))}),!{LABEL_CLUSTER},!{LABEL_ORIGIN_NAME}",
+    *(f"{_equal(one)},!{LABEL_CLUSTER},!{LABEL_ORIGIN_NAME}" for one in operators.LABELS),
 )
 """The Pods of Ray and of operators, each in one of these selections: a cluster may have thousands of others."""
 EVENT_FIELDS: Final = (
@@ -69,6 +74,8 @@ _SEEN: Final[tuple[tuple[Resource, type[Any], Sequence[_Selection]], ...]] = (
 _RESOURCES: Final = tuple(one for one, _, _ in _SEEN)
 _PLURALS: Final = tuple(one.plural for one in _RESOURCES)
 _FIRST: Final = tuple(one.plural for one in RAY_RESOURCES)
+_WITH_PODS: Final = ("RayCluster", "RayJob")
+"""Kinds whose names begin those of Pods."""
 _Place = tuple[str, str]
 """A plural and a scope: a namespace, or '' for all of them."""
 
@@ -202,6 +209,7 @@ class ObjectWatch:
                 labels=one.labels,
                 fields=one.fields,
                 share=self._share,
+                keep=self._is_of_ray if resource is CORE_EVENTS else None,
             )
             changed = self._keep(resource.kind) if into is RayObject else self._other
             informer.add_handler(changed)
@@ -210,7 +218,8 @@ class ObjectWatch:
             )
             informers.append(informer)
         name = f"watch {resource.plural}"
-        tasks = tuple(asyncio.create_task(one.run(), name=name) for one in informers)
+        runs = self._run_after_pods if resource is CORE_EVENTS else Informer.run
+        tasks = tuple(asyncio.create_task(runs(one), name=name) for one in informers)
         self._hold(*tasks)
         self._watched[place] = _Watched(tuple(informers), tasks)
 
@@ -238,6 +247,23 @@ class ObjectWatch:
         for task in tasks:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    async def _run_after_pods(self, events: Informer[Any]) -> None:
+        """The Events of a Pod are kept if the Pod is known to be one of Ray."""
+        await self._synced((*_FIRST, PODS.plural), SYNC_SECONDS)
+        await events.run()
+
+    def _is_of_ray(self, event: Event) -> bool:
+        """A cluster has Events of thousands of other Pods. A Pod that is gone counts by its name, which begins with
+        that of what created it."""
+        about = event.involved_object
+        if about.kind != "Pod":
+            return True
+        key = Key(about.namespace, about.name)
+        if any(one.get(key) is not None for one in self._informers(PODS.plural)):
+            return True
+        above = (Key(about.namespace, name) for name in names_above(about.name))
+        return any((kind, one) in self._items for one in above for kind in _WITH_PODS)
 
     def _other(self, _old: object, _new: object) -> None:
         self.notify()

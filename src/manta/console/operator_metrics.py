@@ -45,6 +45,10 @@ class Reading:
     controllers: tuple[Controller, ...] = ()
     troubles: tuple[str, ...] = ()
     """Resources whose watch fails now."""
+    pods: frozenset[str] = frozenset()
+    """Those that it is the sum of."""
+    silent: tuple[str, ...] = ()
+    """Why it is not that of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,12 @@ class Rates:
     """Seconds of a reconcile; None: there was none."""
 
 
-def reading_of(texts: Iterable[str], at: datetime) -> Reading:
+def reading_of(
+    texts: Iterable[str],
+    at: datetime,
+    pods: frozenset[str] = frozenset(),
+    silent: tuple[str, ...] = (),
+) -> Reading:
     """The sum of the pages of metrics of all operators."""
     numbers: dict[str, dict[str, float]] = {}
     buckets: dict[str, dict[float, float]] = {}
@@ -75,7 +84,7 @@ def reading_of(texts: Iterable[str], at: datetime) -> Reading:
     names = sorted({*numbers.get(_TOTAL, {}), *numbers.get(_QUEUED, {})})
     controllers = tuple(_controller(one, numbers, buckets.get(one, {})) for one in names)
     troubles = tuple(sorted(who for who, held in numbers.get(_TROUBLE, {}).items() if held))
-    return Reading(at, controllers, troubles)
+    return Reading(at, controllers, troubles, pods, silent)
 
 
 def _samples(text: str) -> Iterable[tuple[str, dict[str, str], float]]:
@@ -107,10 +116,13 @@ def _controller(
     )
 
 
-def rates(before: Reading | None, after: Reading, name: str = "") -> Rates:
-    """The rates of one controller, or of all together. An operator that started again counts from 0."""
-    if before is None or (elapsed := (after.at - before.at).total_seconds()) <= 0:
-        return Rates()
+def rates(before: Reading | None, after: Reading, name: str = "") -> Rates | None:
+    """The rates of one controller, or of all together; None: they are not known yet, or other Pods answered. An
+    operator that started again counts from 0."""
+    if before is None or before.pods != after.pods:
+        return None
+    if (elapsed := (after.at - before.at).total_seconds()) <= 0:
+        return None
     earlier = {one.name: one for one in before.controllers}
     reconciles = failures = 0.0
     buckets: dict[float, float] = {}

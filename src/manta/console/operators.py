@@ -6,14 +6,16 @@ owner the visitor is, from the operator's own port.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Final
 
 from manta.api.ray.names import OPERATOR_NAME
 from manta.api.resources import PODS
-from manta.api.well_known import LABEL_APP_COMPONENT
+from manta.api.well_known import LABEL_APP_COMPONENT, LABEL_APP_NAME
 from manta.console.operator_metrics import Reading, rates, reading_of
 from manta.console.snapshot import Sample, Snapshot
 from manta.console.views import Pod
@@ -28,8 +30,14 @@ MAX_PODS: Final = 5
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_SAMPLES: Final = 720
 _TIMEOUT_SECONDS: Final = 5.0
-COMPONENTS: Final = frozenset((OPERATOR_NAME, "operator"))
-"""Values of the label `app.kubernetes.io/component` of an operator's Pods."""
+LABELS: Final = (
+    {LABEL_APP_COMPONENT: OPERATOR_NAME},
+    {
+        LABEL_APP_COMPONENT: "operator",
+        LABEL_APP_NAME: "manta",
+    },  # without `compatibility.kuberayNames`
+)
+"""The Pods of operators have one of these; those of other operators, which are not of Ray, may have the component too."""
 _METRICS: Final = "metrics"
 _DEFAULT_PORT: Final = 8080
 
@@ -52,7 +60,9 @@ class OperatorView:
 
 def operator_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
     return tuple(
-        one for one in snapshot.pods if one.metadata.labels.get(LABEL_APP_COMPONENT) in COMPONENTS
+        one
+        for one in snapshot.pods
+        if any(wanted.items() <= one.metadata.labels.items() for wanted in LABELS)
     )
 
 
@@ -71,24 +81,30 @@ class Operators:
     async def read(self, snapshot: Snapshot) -> Reading:
         """The next reading, which is kept. Raises MantaError."""
         if self._local is not None:
-            texts = [await self._local()]
+            now = reading_of([await self._local()], self._clock.now())
         else:
-            texts = [await self._of(pod) for pod in self._asked(snapshot)]
+            now = await self._reading(self._asked(snapshot))
         before = self._readings[-1] if self._readings else None
-        now = reading_of(texts, self._clock.now())
         self._readings.append(now)
-        between = rates(before, now)
-        queued = sum(one.queued for one in now.controllers)
-        delayed = sum(one.delayed for one in now.controllers)
-        values = (
-            queued,
-            delayed,
-            round(between.reconciles, 2),
-            round(between.failures, 2),
-            round((between.p95 or 0.0) * 1000, 1),
-        )
-        self._samples.append(Sample(now.at, values))
+        self._samples.append(Sample(now.at, _values(before, now)))
         return now
+
+    async def _reading(self, pods: Sequence[Pod]) -> Reading:
+        """Of the Pods that answer, and why the others do not. Raises MantaError if none does."""
+        answers = await asyncio.gather(*(self._of(one) for one in pods), return_exceptions=True)
+        texts: dict[str, str] = {}
+        errors: list[MantaError] = []
+        for pod, answer in zip(pods, answers, strict=True):
+            if isinstance(answer, MantaError):
+                errors.append(answer)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                texts[pod.metadata.uid] = answer
+        if not texts:
+            raise errors[0]
+        silent = tuple(str(one) for one in errors)
+        return reading_of(texts.values(), self._clock.now(), frozenset(texts), silent)
 
     def _asked(self, snapshot: Snapshot) -> tuple[Pod, ...]:
         if why := snapshot.hidden.get(PODS.plural):
@@ -102,6 +118,16 @@ class Operators:
         path = pod_proxy_path(pod.metadata.namespace, pod.metadata.name, _port(pod), "metrics")
         answer = await self._client.send("GET", path, timeout=_TIMEOUT_SECONDS, limit=MAX_BYTES)
         return answer.body[:MAX_BYTES].decode("utf-8", "replace")
+
+
+def _values(before: Reading | None, now: Reading) -> tuple[float, ...]:
+    """As in `OperatorView.samples`; not a number: nothing is known, or nothing ran."""
+    queued = sum(one.queued for one in now.controllers)
+    delayed = sum(one.delayed for one in now.controllers)
+    if (between := rates(before, now)) is None:
+        return (queued, delayed, nan, nan, nan)
+    took = nan if between.p95 is None else round(between.p95 * 1000, 1)
+    return (queued, delayed, round(between.reconciles, 2), round(between.failures, 2), took)
 
 
 def _port(pod: Pod) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import isnan
 from typing import Final
 
 from manta.api.ages import age
@@ -13,7 +14,7 @@ from manta.console.snapshot import Sample
 
 WIDTH: Final = 640
 HEIGHT: Final = 150
-LEFT: Final = 34
+LEFT: Final = 44
 BOTTOM: Final = 20
 TOP: Final = 8
 LINE_CLASSES: Final = ("one", "two", "three")
@@ -37,7 +38,8 @@ def steps(
     """Values that stay until they change, from the first sample until now, with a legend. The first line is on top."""
     if not samples:
         return tag("p", "nothing to plot yet", class_="note")
-    top = max([highest, 1.0, *(one.values[line.column] for one in samples for line in lines)])
+    values = (one.values[line.column] for one in samples for line in lines)
+    top = max([highest, 1.0, *(one for one in values if not isnan(one))])
     end = max(now, samples[-1].at)
     begin = min(samples[0].at, end - SHORTEST)
     span = (end - begin).total_seconds()
@@ -50,15 +52,12 @@ def steps(
 
     drawn: list[Html] = []
     for look, line in zip(LINE_CLASSES, lines, strict=False):
-        points, before = [], None
-        for one in samples:
-            if before is not None:
-                points.append(f"{x(one.at):.1f},{y(before):.1f}")
-            before = one.values[line.column]
-            points.append(f"{x(one.at):.1f},{y(before):.1f}")
-        points.append(f"{x(end):.1f},{y(before or 0.0):.1f}")
-        drawn.insert(0, tag("polyline", points=" ".join(points), class_=look))  # the first on top
-    words = "; ".join(f"{line.name} {samples[-1].values[line.column]:g}" for line in lines)
+        runs = [
+            tag("polyline", points=" ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in run), class_=look)
+            for run in _runs(samples, line.column, end)
+        ]  # fmt: skip
+        drawn.insert(0, join(runs))  # the first on top
+    words = "; ".join(f"{line.name} {_now(samples[-1], line)}" for line in lines)
     axis = tag("line", x1=LEFT, y1=f"{y(0):.1f}", x2=WIDTH - 4, y2=f"{y(0):.1f}", class_="axis")
     labels = (
         tag("text", f"{top:g}", x=LEFT - 6, y=f"{y(top) + 8:.1f}", text_anchor="end"),
@@ -73,9 +72,29 @@ def steps(
     return join([picture, _legend(lines, samples[-1])])
 
 
+def _runs(
+    samples: Sequence[Sample], column: int, end: datetime
+) -> list[list[tuple[datetime, float]]]:
+    """The corners of a line, which is interrupted where the value is not a number."""
+    runs: list[list[tuple[datetime, float]]] = [[]]
+    ends = [*(one.at for one in samples[1:]), end]
+    for one, until in zip(samples, ends, strict=True):
+        value = one.values[column]
+        if not isnan(value):
+            runs[-1] += [(one.at, value), (until, value)]
+        elif runs[-1]:
+            runs.append([])
+    return [one for one in runs if one]
+
+
+def _now(last: Sample, line: Line) -> str:
+    value = last.values[line.column]
+    return "none" if isnan(value) else f"{value:g}"
+
+
 def _legend(lines: Sequence[Line], last: Sample) -> Html:
     entries = [
-        tag("li", tag("span", class_=f"line {look}"), f"{line.name}: {last.values[line.column]:g}")
+        tag("li", tag("span", class_=f"line {look}"), f"{line.name}: {_now(last, line)}")
         for look, line in zip(LINE_CLASSES, lines, strict=False)
     ]
     return tag("ul", entries, class_="legend")

@@ -90,9 +90,13 @@ class Snapshot:
 
     @cached_property
     def requested(self) -> Amount:
-        """By Ray's Pods that have a node."""
+        """By Ray's Pods on nodes that take Pods: what the others have is not offered either."""
+        left_out = {"", *(one.metadata.name for one in self.nodes if one.spec.unschedulable)}
         return requested(
-            pod for pods in self.pods_by_cluster.values() for pod in pods if pod.spec.node_name
+            pod
+            for pods in self.pods_by_cluster.values()
+            for pod in pods
+            if pod.spec.node_name not in left_out
         )
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 from weakref import WeakValueDictionary
@@ -146,6 +147,12 @@ class Pod(Object, frozen=True, kw_only=True, gc=True, weakref=True):
 
 
 # ── Events ───────────────────────────────────────────────────────────────────────────────
+
+
+def names_above(pod: str) -> Iterator[str]:
+    """What may be the name of the object that created a Pod of this name: `a-b` and `a` of `a-b-x7k2p`."""
+    words = pod.split("-")
+    return ("-".join(words[:count]) for count in range(len(words) - 1, 0, -1))
 
 
 class EventSeries(View, frozen=True, kw_only=True):

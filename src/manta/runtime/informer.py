@@ -60,15 +60,18 @@ class Informer(Generic[T]):
         timing: WatchTiming | None = None,
         on_demand: bool = False,
         share: Share = share,
+        keep: Callable[[T], bool] | None = None,
     ) -> None:
         """An empty `namespace` and no `namespaces`: the whole cluster. With `on_demand`, nothing is listed
-        before `activate` is called, and no controller waits for the cache."""
+        before `activate` is called, and no controller waits for the cache. `keep`: which of the selected objects
+        are cached, for what no selector can say; it is asked when they are read, and not again."""
         self.resource = resource
         self.synced = asyncio.Event()
         self.on_demand = on_demand
         self._activated = asyncio.Event()
         self._client = client
         self._share = share
+        self._wanted = keep
         self._selection = Selection(resource, into, labels, fields)
         self._selector = parse_label_selector(labels)
         self._cache: Cache[T] = Cache(indexes)
@@ -228,7 +231,8 @@ class Informer(Generic[T]):
             )
             for change in self._cache.forget(scope):
                 self._notify(change)
-        for change in self._cache.replace(objects, resource_version, scope, keep=unreadable):
+        kept = objects if self._wanted is None else [one for one in objects if self._wanted(one)]
+        for change in self._cache.replace(kept, resource_version, scope, keep=unreadable):
             self._notify(change)
         self._advance(scope, resource_version)
         if len(self._versions) == len(self._reflectors):
@@ -240,7 +244,7 @@ class Informer(Generic[T]):
         if event.type == "DELETED":
             meta = event.object.metadata
             self._notify(self._cache.remove(meta.key, meta.uid))
-        elif event.type != "BOOKMARK":
+        elif event.type != "BOOKMARK" and (self._wanted is None or self._wanted(event.object)):
             before = self._cache.get(event.object.metadata.key)
             self._notify(self._cache.put(self._share(event.object, before)))
         self._advance(scope, event.resource_version)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from manta.client.gpus import GpuRow
@@ -51,7 +53,26 @@ def test_a_cluster_that_its_autoscaler_has_emptied_is_idle() -> None:
     status = {"state": "ready", "conditions": held, "desiredWorkerReplicas": 0}
     empty = ray("RayCluster", "empty", status, spec=spec)
     busy = ray("RayCluster", "busy", {**status, "desiredWorkerReplicas": 1}, spec=spec)
-    assert names(fleet(snapshot(empty, busy), Filter(tone="calm"))) == ["empty"]
+    shown = fleet(snapshot(empty, busy), Filter(tone="calm"))
+    assert names(shown) == ["empty"]
+    assert badges(shown) == ["idle"]  # as the tile says that counts it
+    assert names(fleet(snapshot(empty, busy), Filter(text="idle"))) == ["empty"]
+    assert badges(fleet(snapshot(busy), Filter())) == ["ready"]
+
+
+def badges(page: Page) -> list[str]:
+    [table] = [one.table for one in page.sections if one.table]
+    rows = " ".join(str(one) for one in table.rows.values())
+    return re.findall(r'class="badge \w+"><span[^>]*></span>([^<]*)<', rows)
+
+
+def test_what_runs_on_cordoned_nodes_is_left_out_as_are_the_nodes() -> None:
+    pods = (pod("a", "small"), pod("b", "small", node="away"))
+    nodes = (node(), node("away", unschedulable=True))
+    both = snapshot(ready_cluster("small"), pods=pods, nodes=nodes)
+    one = snapshot(ready_cluster("small"), pods=pods[:1], nodes=nodes[:1])
+    assert (both.requested, both.offered) == (one.requested, one.offered)
+    assert "requested by Ray on 1 node; without 1 that is cordoned" in fleet(both, Filter()).body()
 
 
 def test_the_search_looks_at_names_states_and_reasons() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import pytest
 
 from manta.api.core import Node
 from manta.console.live import AutoscalerReport, TaskList, Unreachable
@@ -121,3 +122,34 @@ async def test_only_nodes_with_gpus_are_asked() -> None:
     nodes = (node("small", cpu="1"), node("big", **{"nvidia.com/gpu": "1"}))
     [row] = await queries(server).gpus(nodes, ALL)
     assert (row.pod, row.busy, server.asked) == ("a/b", 5, [path])
+
+
+async def test_a_mistake_of_the_console_is_shown_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    live_queries = queries(Server({}))
+
+    async def broken() -> Any:
+        raise KeyError("a field that is missing")
+
+    found = await live_queries.last("broken", broken)
+    assert found == Unreachable("the console failed: KeyError: 'a field that is missing'")
+    assert "the query 'broken' failed" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+async def test_nodes_are_asked_at_the_same_time() -> None:
+    gpu = {"capacity": {"nvidia.com/gpu": "8"}}
+    nodes = [
+        msgspec.convert({"metadata": {"name": f"n{at}"}, "status": gpu}, Node) for at in range(4)
+    ]
+    server = Server({}, delay=60)
+    live_queries = queries(server)
+    asking = asyncio.create_task(live_queries.gpus(nodes, ALL))
+    async with asyncio.timeout(20):
+        while len(server.asked) < 4 and not asking.done():
+            await asyncio.sleep(0)
+    assert len(server.asked) == 4
+    assert not asking.done()  # it waits for the first answers of all of them
+    await asking
+    await live_queries.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ from manta.localplane.inprocess import InProcessTransport
 from support.plane import MemoryPlane, memory_plane
 from support.raycrds import ray_crds
 
-POD = {
+POD: dict[str, Any] = {
     "metadata": {"name": "demo-head", "labels": {"ray.io/cluster": "demo"}},
     "spec": {"nodeName": "node-1", "containers": [{"name": "ray", "image": "ray"}]},
 }
@@ -151,9 +152,14 @@ async def test_of_all_pods_those_of_ray_and_of_operators_are_kept_each_once() ->
         "of-a-job": {"ray.io/cluster": "demo", "ray.io/originated-from-cr-name": "train"},
         "submitter": {"ray.io/originated-from-cr-name": "train"},
         "operator": {"app.kubernetes.io/component": "kuberay-operator"},
-        "ours": {"app.kubernetes.io/component": "operator"},
+        "ours": {"app.kubernetes.io/component": "operator", "app.kubernetes.io/name": "manta"},
     }
-    others = {"web": {"app": "web"}, "db": {"app.kubernetes.io/component": "database"}, "bare": {}}
+    others = {
+        "another": {"app.kubernetes.io/component": "operator"},
+        "web": {"app": "web"},
+        "db": {"app.kubernetes.io/component": "database"},
+        "bare": {},
+    }
     async with memory_plane(crds=ray_crds()) as plane:
         for name, labels in (wanted | others).items():
             body = {"metadata": {"name": name, "labels": labels}, "spec": POD["spec"]}
@@ -191,6 +197,9 @@ async def test_events_of_ray_objects_and_of_pods_are_kept() -> None:
         "of-a-job": {"apiVersion": "batch/v1", "kind": "Job"},
     }
     async with memory_plane(crds=ray_crds()) as plane:
+        await plane.client.create(
+            PODS, "default", {**POD, "metadata": {**POD["metadata"], "name": "x"}}
+        )
         for name, one in about.items():
             reference = {**one, "name": "x", "namespace": "default"}
             body = {"metadata": {"name": name}, "involvedObject": reference}
@@ -323,3 +332,34 @@ async def test_a_namespace_in_which_one_may_see_nothing_is_named() -> None:
             hidden = watch.snapshot().hidden
             assert hidden["rayjobs"] == "you may not list rayjobs.ray.io in nope"
             assert hidden["pods"] == "you may not list pods"
+
+
+async def test_only_the_events_of_rays_pods_are_kept() -> None:
+    """A cluster has those of thousands of other Pods."""
+    spec = {"headGroupSpec": {"rayStartParams": {}, "template": {"spec": POD["spec"]}}}
+    cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "demo"}}
+    async with memory_plane(crds=ray_crds()) as plane:
+        client = plane.client
+        await client.create(RAY_CLUSTERS, "default", {**cluster, "spec": spec})
+        pod = {**POD, "metadata": {**POD["metadata"], "name": "a-name-of-its-own"}}
+        await client.create(PODS, "default", pod)
+        for name in ("a-name-of-its-own", "demo-worker-gone", "web-x7k2p", "demolition-1"):
+            await client.create(CORE_EVENTS, "default", pod_event(name))
+        watch = ObjectWatch(client, plane.clock)
+        try:
+            await watch.start()
+            await eventually(lambda: len(watch.snapshot().events) >= 2)
+            await client.create(CORE_EVENTS, "default", pod_event("web-y"))
+            await client.create(RAY_CLUSTERS, "default", {**cluster, "metadata": {"name": "new"}, "spec": spec})  # fmt: skip
+            await eventually(lambda: watch.snapshot().get("RayCluster", Key("default", "new")) is not None)  # fmt: skip
+            await client.create(CORE_EVENTS, "default", pod_event("new-head-x"))
+            await eventually(lambda: len(watch.snapshot().events) >= 3)
+            about = {one.involved_object.name for one in watch.snapshot().events}
+            assert about == {"a-name-of-its-own", "demo-worker-gone", "new-head-x"}
+        finally:
+            await watch.close()
+
+
+def pod_event(name: str) -> dict[str, object]:
+    about = {"apiVersion": "v1", "kind": "Pod", "name": name, "namespace": "default"}
+    return {"metadata": {"name": f"event-{name}"}, "involvedObject": about, "reason": "Pulled"}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from math import isnan
 from typing import cast
 
 import msgspec
 import pytest
 
 from manta.console.operator_metrics import Reading, quantile, rates, reading_of
-from manta.console.operators import Operators, OperatorView
+from manta.console.operators import Operators, OperatorView, operator_pods
 from manta.console.pages.operator import operator_page
 from manta.console.views import Pod
 from manta.kube.client import Client
 from manta.kube.errors import MantaError
+from manta.kube.retry import RetryPolicy
 from manta.kube.transport import Request, Response
 from manta.runtime.clock import SystemClock
 from support.console import NOW, running_console, snapshot
@@ -54,15 +56,28 @@ def test_rates_are_between_two_readings() -> None:
     before = reading_of([text(done=100)], NOW)
     after = reading_of([text(done=150, failed=5)], NOW + timedelta(seconds=10))
     found = rates(before, after)
+    assert found is not None
     assert (found.reconciles, found.failures) == (5.5, 0.5)
     assert found.p95 == pytest.approx(0.095)
-    assert rates(None, after).p95 is None
+    assert rates(None, after) is None
+    idle = rates(after, reading_of([text(done=150, failed=5)], NOW + timedelta(seconds=20)))
+    assert idle is not None
+    assert idle.p95 is None
 
 
 def test_an_operator_that_started_again_counts_from_zero() -> None:
     before = reading_of([text(done=1000)], NOW)
     after = reading_of([text(done=20)], NOW + timedelta(seconds=10))
-    assert rates(before, after).reconciles == 2.0
+    found = rates(before, after)
+    assert found is not None
+    assert found.reconciles == 2.0
+
+
+def test_the_sums_of_other_pods_are_not_compared() -> None:
+    both = reading_of([text(done=1000), text(done=10)], NOW, frozenset("ab"))
+    one = reading_of([text(done=11)], NOW + timedelta(seconds=10), frozenset("b"))
+    assert rates(both, one) is None
+    assert rates(one, both) is None
 
 
 def test_the_quantile_is_that_of_prometheus() -> None:
@@ -78,14 +93,15 @@ def test_odd_text_is_no_error() -> None:
         assert isinstance(reading_of([odd], NOW), Reading)
 
 
-def operator_pod() -> Pod:
+def operator_pod(name: str = "manta-1", /, **labels: str) -> Pod:
+    chosen = labels or {"component": "kuberay-operator"}
     return msgspec.convert(
         {
             "metadata": {
-                "name": "manta-1",
+                "name": name,
                 "namespace": "manta-system",
-                "uid": "u",
-                "labels": {"app.kubernetes.io/component": "kuberay-operator"},
+                "uid": f"uid-{name}",
+                "labels": {f"app.kubernetes.io/{one}": text for one, text in chosen.items()},
             },
             "spec": {
                 "containers": [{"name": "o", "ports": [{"name": "metrics", "containerPort": 9090}]}]
@@ -104,6 +120,8 @@ class _Server:
 
     async def send(self, request: Request) -> Response:
         self.paths.append(request.path)
+        if "bad" in request.path:
+            return Response(500, {}, b"this Pod is broken")
         return Response(self.status, {}, text(done=10 * len(self.paths)).encode())
 
     async def close(self) -> None:
@@ -122,6 +140,45 @@ async def test_the_operators_pods_are_asked_through_the_api_server() -> None:
     page = operator_page(seen, view)
     assert "manta-1" in page.body()
     assert "raycluster" in page.body()
+
+
+def test_the_pods_of_other_operators_are_not_counted() -> None:
+    pods = (
+        operator_pod("kuberay", component="kuberay-operator", name="kuberay-operator"),
+        operator_pod("manta", component="operator", name="manta"),
+        operator_pod("prometheus", component="operator", name="prometheus-operator"),
+        operator_pod("database", component="operator"),
+    )
+    found = operator_pods(snapshot(pods=pods))
+    assert [one.metadata.name for one in found] == ["kuberay", "manta"]
+
+
+async def test_one_pod_that_does_not_answer_hides_no_other() -> None:
+    operators = Operators(Client(_Server(), retry=RetryPolicy(attempts=1)), SystemClock())  # type: ignore[arg-type]
+    seen = snapshot(pods=(operator_pod("bad"), operator_pod("good")))
+    for _ in range(2):
+        await operators.read(seen)
+    page = operator_page(seen, operators.view(seen)).body()
+    assert "The numbers are not those of all Pods" in page
+    assert "this Pod is broken" in page
+    assert "raycluster" in page
+
+
+async def test_where_nothing_ran_the_plot_has_no_line() -> None:
+    class Idle(_Server):
+        async def send(self, request: Request) -> Response:
+            self.paths.append(request.path)
+            done = 10 if len(self.paths) != 3 else 20
+            return Response(
+                200, {}, text(done=max(done, 20 if len(self.paths) > 2 else 0)).encode()
+            )
+
+    operators = Operators(Client(Idle()), SystemClock())  # type: ignore[arg-type]
+    seen = snapshot(pods=(operator_pod(),))
+    for _ in range(4):
+        await operators.read(seen)
+    values = [one.values[4] for one in operators.view(seen).samples]
+    assert [isnan(one) for one in values] == [True, True, False, True]
 
 
 async def test_who_may_not_ask_sees_the_reason() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from math import nan
 from pathlib import Path
 
 import msgspec
@@ -18,7 +20,7 @@ from manta.console.pages import messages
 from manta.console.pages.actions import BY_WORD, confirmation
 from manta.console.pages.events import events_page
 from manta.console.pages.fleet import Filter, fleet
-from manta.console.pages.forecast import Forecast
+from manta.console.pages.forecast import Forecast, forecast_html
 from manta.console.pages.layout import Frame, document
 from manta.console.pages.login import login_page, token_form
 from manta.console.pages.logs import Containers, log_page
@@ -387,3 +389,48 @@ def test_the_page_of_events_has_those_of_pods_of_ray_also_when_they_are_gone() -
     assert "of-one-that-is-gone" in body
     assert "of-a-web-server" not in body
     assert "1, newest first" in body
+
+
+def test_a_line_is_interrupted_where_there_is_no_value() -> None:
+    values = (1.0, nan, nan, 2.0, 4.0, nan)
+    samples = [Sample(NOW - timedelta(seconds=10 * (6 - at)), (one,)) for at, one in enumerate(values)]  # fmt: skip
+    plot = steps(samples, (Line("milliseconds", 0),), NOW)
+    assert plot.count("<polyline") == 2
+    assert "nan" not in plot
+    assert "milliseconds: none" in plot
+    assert ">4<" in plot  # the scale
+
+
+def test_actions_at_the_same_time_are_one_step() -> None:
+    lines = ("1. create Role a", "1. create Service b", "2. create Pod c", "then it waits")
+    markup = forecast_html(Forecast(lines=lines))
+    assert re.sub(r"<[^>]+>", "|", markup) == (
+        "|||1. |||create Role a||create Service b|||||2. |||create Pod c||||then it waits||"
+    )
+
+
+def test_no_two_rows_of_a_service_have_the_same_id() -> None:
+    deployments = {"b-c": {"status": "HEALTHY"}}
+    apps = {
+        "a": {"status": "RUNNING", "serveDeploymentStatuses": deployments},
+        "a-b": {"status": "RUNNING", "serveDeploymentStatuses": {"c": {"status": "HEALTHY"}}},
+        "a/b": {"status": "RUNNING", "serveDeploymentStatuses": {}},
+    }
+    side = {"rayClusterName": "x", "applicationStatuses": apps}
+    one = ray("RayService", "shop", {"activeServiceStatus": side})
+    page = object_page(snapshot(one), one, lambda *_: False)
+    [table] = [
+        each.table for each in page.sections if each.table and each.table.id == "applications"
+    ]
+    assert len(table.rows) == 5
+
+
+def test_apply_stands_beside_what_it_would_write() -> None:
+    page = plan_page("kind: x", (Forecast("planned", ("1. create",)),))
+    result, editor = page.sections
+    assert 'value="apply"' in result.body
+    assert 'form="text-form"' in result.body
+    assert 'id="text-form"' in editor.body
+    assert 'value="apply"' not in editor.body
+    wrong = plan_page("kind: x", (Forecast(problems=("bad",)),))
+    assert 'value="apply"' not in wrong.body()

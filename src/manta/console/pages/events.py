@@ -10,7 +10,7 @@ from manta.console.html import Child, join, tag
 from manta.console.pages.page import Page
 from manta.console.pages.parts import events_section, involved, link, newest
 from manta.console.snapshot import Snapshot
-from manta.console.views import Event
+from manta.console.views import Event, names_above
 
 MAX_EVENTS = 200
 
@@ -54,9 +54,7 @@ def _is_of_ray(event: Event, pods: AbstractSet[Key], clusters: AbstractSet[Key])
     about = event.involved_object
     if about.kind != "Pod" or Key(about.namespace, about.name) in pods:
         return True
-    words = about.name.split("-")
-    names = ("-".join(words[:count]) for count in range(1, len(words)))
-    return any(Key(about.namespace, name) in clusters for name in names)
+    return any(Key(about.namespace, name) in clusters for name in names_above(about.name))
 
 
 def _clusters_of(snapshot: Snapshot, events: list[Event]) -> dict[Key, Key]:

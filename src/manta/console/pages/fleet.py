@@ -20,12 +20,12 @@ from manta.console.pages.page import LIVE_REFRESH_SECONDS, REFRESH_SECONDS, Page
 from manta.console.pages.parts import (
     SHORT,
     ago,
+    badge,
     cpus,
     gpu_words,
     link,
     memory,
     plain,
-    state_badge,
     tone,
 )
 from manta.console.snapshot import STALE, Item, Snapshot
@@ -141,6 +141,15 @@ def tone_of(one: Item) -> str:
     return look
 
 
+def word_of(one: Item) -> str:
+    return "idle" if is_idle(one) else one.state.word
+
+
+def item_badge(one: Item) -> Html:
+    """Its state, in the colour of the tile that counts it."""
+    return badge(word_of(one), tone_of(one))
+
+
 def matches(one: Item, chosen: Filter) -> bool:
     return (
         chosen.kind in ("", one.kind)
@@ -151,7 +160,7 @@ def matches(one: Item, chosen: Filter) -> bool:
 
 
 def _has_words(one: Item, text: str) -> bool:
-    words = f"{one.kind} {one.key} {one.state.word} {one.state.why}".lower()
+    words = f"{one.kind} {one.key} {word_of(one)} {one.state.why}".lower()
     return all(word in words for word in text.lower().split())
 
 
@@ -207,7 +216,11 @@ def _capacity(snapshot: Snapshot, gpus: Sequence[GpuRow]) -> Html:
         words = f"Ray's Pods request {cpus(used.cpu)} CPUs, {memory(used.memory)} and {cpus(used.gpu)} GPUs ({why})"
         return tag("p", words, class_="note")
     there = snapshot.offered
-    count = len(snapshot.nodes)
+    count = sum(not one.spec.unschedulable for one in snapshot.nodes)
+    cordoned = len(snapshot.nodes) - count
+    more = (
+        f"; without {cordoned} that {'is' if cordoned == 1 else 'are'} cordoned" if cordoned else ""
+    )
     meters = [
         _meter("CPU", used.cpu, there.cpu, cpus),
         _meter("Memory", used.memory, there.memory, memory),
@@ -217,7 +230,9 @@ def _capacity(snapshot: Snapshot, gpus: Sequence[GpuRow]) -> Html:
     return tag(
         "div",
         meters,
-        tag("p", f"requested by Ray on {count} node{'' if count == 1 else 's'}", class_="note"),
+        tag(
+            "p", f"requested by Ray on {count} node{'' if count == 1 else 's'}{more}", class_="note"
+        ),
         class_="meters",
     )
 
@@ -335,7 +350,7 @@ _ORDERS: Final[Mapping[str, Callable[[Item], Any]]] = {
     "namespace": lambda one: (one.key.namespace, one.kind, one.key.name),
     "kind": lambda one: one.kind,
     "name": lambda one: one.key.name,
-    "state": lambda one: (_WORST_FIRST[tone_of(one)], one.state.word),
+    "state": lambda one: (_WORST_FIRST[tone_of(one)], word_of(one)),
     "workers": lambda one: one.object.status.get("readyWorkerReplicas") or 0,
     "cpu": lambda one: desired(one).cpu,
     "age": lambda one: one.object.metadata.creation_timestamp,
@@ -369,7 +384,7 @@ def _new_row(one: Item, age: Html | None, now: datetime) -> Html:
         tag("td", SHORT[one.kind], _owner(one), class_="kind"),
         tag("td", one.key.namespace),
         tag("td", link(one.kind, one.key), class_="name"),
-        tag("td", state_badge(one.state)),
+        tag("td", item_badge(one)),
         tag("td", waits_for(one, now), class_="words"),
         tag("td", workers(one), class_="number", data_label="workers"),
         tag("td", cpus(used.cpu) if used.cpu else "", class_="number"),

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
 
 from manta.console.html import Html, join, tag
+
+_NUMBER: Final = re.compile(r"\d+\. ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,7 @@ def forecast_html(forecast: Forecast) -> Html:
     if forecast.effect:
         shown.append(tag("p", tag("strong", "What the operator would do: "), forecast.effect))
     if forecast.lines:
-        shown.append(tag("ul", [tag("li", one) for one in forecast.lines], class_="steps"))
+        shown.append(tag("ul", _steps(forecast.lines), class_="steps"))
     if forecast.changes:
         shown.append(tag("p", tag("strong", "What is written:")))
         lines = [_line(one) for one in forecast.changes]
@@ -31,6 +37,16 @@ def forecast_html(forecast: Forecast) -> Html:
             tag("pre", lines, class_="log diff", tabindex="0", role="region", aria_label="Changes")
         )
     return join(shown)
+
+
+def _steps(lines: Sequence[str]) -> Iterator[Html]:
+    """Actions with the same number happen at the same time: they are one step."""
+    for number, found in groupby(lines, lambda one: (_NUMBER.match(one) or [""])[0]):
+        words = [one.removeprefix(number) for one in found]
+        if number:
+            yield tag("li", tag("span", number), tag("div", [tag("div", one) for one in words]))
+        else:
+            yield from (tag("li", one) for one in words)
 
 
 def _line(text: str) -> Html:

@@ -12,7 +12,7 @@ from manta.console.live import NOTHING, Live
 from manta.console.pages.actions import Allowed, buttons
 from manta.console.pages.clusters import cluster_sections
 from manta.console.pages.crons import cron_sections
-from manta.console.pages.fleet import waits_for
+from manta.console.pages.fleet import item_badge, waits_for
 from manta.console.pages.history import KINDS, history_address
 from manta.console.pages.jobs import job_sections
 from manta.console.pages.page import LIVE_REFRESH_SECONDS, REFRESH_SECONDS, Page, Section
@@ -23,7 +23,6 @@ from manta.console.pages.parts import (
     conditions_section,
     events_section,
     newest,
-    state_badge,
 )
 from manta.console.pages.services import service_sections
 from manta.console.snapshot import Item, Snapshot
@@ -44,7 +43,7 @@ def object_page(snapshot: Snapshot, one: Item, allowed: Allowed, live: Live = NO
     why = "" if steps else waits_for(one, snapshot.now)
     heading = join([
         tag("h1", one.key.name),
-        state_badge(one.state),
+        item_badge(one),
         tag("p", f"{SHORT[one.kind]} in {one.key.namespace}", class_="lead"),
         buttons(one, allowed),
         _kept(one) if live.history and one.kind in KINDS.values() else None,

@@ -31,6 +31,9 @@ def operator_page(snapshot: Snapshot, view: OperatorView) -> Page:
 
 def _problems(view: OperatorView, last: Reading | None) -> Html:
     said = [tag("p", view.why, class_="problem", role="alert")] if view.why else []
+    if last is not None and last.silent:
+        words = f"The numbers are not those of all Pods: {'; '.join(last.silent)}"
+        said.append(tag("p", words, class_="problem", role="alert"))
     if last is not None and last.troubles:
         words = f"Watches that fail now: {', '.join(last.troubles)}"
         said.append(tag("p", words, class_="problem", role="alert"))
@@ -43,8 +46,8 @@ def _facts(view: OperatorView, before: Reading | None, last: Reading) -> Section
     shown = (
         ("Queued", f"{sum(one.queued for one in last.controllers):g}"),
         ("Running", f"{sum(one.running for one in last.controllers):g}"),
-        ("Reconciles a second", f"{now.reconciles:.1f}" if before else "measuring …"),
-        ("95 % take less than", _time(now) if before else "measuring …"),
+        ("Reconciles a second", _rate(now)),
+        ("95 % take less than", _time(now)),
         ("Failures since its start", f"{failures:g}"),
         ("Pods", f"{len(view.pods)}" if view.pods else None),
     )
@@ -71,10 +74,10 @@ def _table(before: Reading | None, last: Reading) -> Table:
     return Table("controllers", COLUMNS, rows, "no controllers")
 
 
-def _row(one: Controller, now: Rates) -> Html:
+def _row(one: Controller, now: Rates | None) -> Html:
     numbers = (f"{one.queued:g}", f"{one.delayed:g}", f"{one.running:g}")
-    more = (f"{now.reconciles:.1f}", _time(now), f"{one.reconciles:g}")
-    failed = badge(f"{one.failures:g}", "bad" if now.failures else "calm")
+    more = (_rate(now), _time(now), f"{one.reconciles:g}")
+    failed = badge(f"{one.failures:g}", "bad" if now is not None and now.failures else "calm")
     return tag(
         "tr",
         tag("td", one.name, class_="name"),
@@ -87,7 +90,13 @@ def _row(one: Controller, now: Rates) -> Html:
     )
 
 
-def _time(now: Rates) -> str:
+def _rate(now: Rates | None) -> str:
+    return "measuring …" if now is None else f"{now.reconciles:.1f}"
+
+
+def _time(now: Rates | None) -> str:
+    if now is None:
+        return "measuring …"
     if now.p95 is None:
         return "nothing ran"
     return f"{now.p95 * 1000:.0f} ms" if now.p95 < 1 else f"{now.p95:.1f} s"

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from manta.api.meta import Key
 from manta.console.edits import Opened
-from manta.console.html import join, tag
+from manta.console.html import Html, join, tag
 from manta.console.pages.forecast import Forecast, forecast_html
 from manta.console.pages.page import Page, Section
 from manta.console.pages.parts import KINDS, address
@@ -44,6 +44,9 @@ spec:
 """
 
 
+_FORM = "text-form"
+
+
 def plan_page(
     text: str = EXAMPLE,
     forecasts: tuple[Forecast, ...] = (),
@@ -62,22 +65,31 @@ def plan_page(
     row = tag(
         "div",
         tag("button", "Plan", name="do", value="plan", class_=None if fits else "primary"),
-        tag("button", "Apply", name="do", value="apply", class_="primary") if fits else None,
         tag("span", "Nothing is written before you press Apply.", class_="note"),
         class_="filter",
     )
     kept = {**fields_of(opened), **({"planned": digest_of(text, forecasts)} if fits else {})}
     hidden = [tag("input", type="hidden", name=name, value=value) for name, value in kept.items()]
-    form = tag("form", hidden, editor, row, method="post", action="/plan")
+    form = tag("form", hidden, editor, row, method="post", action="/plan", id=_FORM)
     about = (
         "what the operator would do" if opened is None else f"edit {opened.kind} {opened.key.name}"
     )
     heading = join([tag("h1", "Plan"), tag("p", about, class_="lead")])
     said = tag("p", why, class_="problem", role="alert") if why else None
-    shown = join([said, [tag("div", forecast_html(one)) for one in forecasts]])
+    shown = join(
+        [said, [tag("div", forecast_html(one)) for one in forecasts], _apply() if fits else None]
+    )
     result = (Section("result", "What would happen", shown),) if forecasts else ()
     return Page(
         "Plan", heading, (*result, Section("editor", "", form)), crumbs=_crumbs(opened), live=False
+    )
+
+
+def _apply() -> Html:
+    """The button of the form, beside what it would write."""
+    button = tag("button", "Apply", name="do", value="apply", form=_FORM, class_="primary")
+    return tag(
+        "p", button, " ", tag("a", "or edit the text below", href=f"#{_FORM}"), class_="apply"
     )
 
 

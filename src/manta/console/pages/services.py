@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -70,7 +71,7 @@ def _applications(role: str, side: Mapping[str, Any]) -> Iterator[tuple[str, Htm
     for name, found in (side.get("applicationStatuses") or {}).items():
         parts = [("", found), *(found.get("serveDeploymentStatuses") or {}).items()]
         for deployment, state in parts:
-            row = f"app-{role}-{name}-{deployment}"
+            row = "/".join(("app", role, quote(name, safe=""), quote(deployment, safe="")))
             word = str(state.get("status", ""))
             look = {"RUNNING": "good", "HEALTHY": "good"}.get(
                 word, "bad" if "FAIL" in word or "UNHEALTHY" in word else "wait"

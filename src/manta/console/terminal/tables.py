@@ -17,7 +17,7 @@ from manta.api.text import one_line
 from manta.api.times import parse_time
 from manta.client.gpus import GpuRow
 from manta.console.capacity import offered, requested
-from manta.console.pages.fleet import TONES, desired, summary, tone_of, waits_for, workers
+from manta.console.pages.fleet import TONES, desired, summary, tone_of, waits_for, word_of, workers
 from manta.console.pages.parts import SHORT, condition_tone, cpus, memory, pod_state, sentence, tone
 from manta.console.snapshot import Item, Snapshot
 from manta.console.views import Event, Pod
@@ -65,7 +65,7 @@ def fleet_row(one: Item, now: datetime) -> Row:
         cell(SHORT[one.kind]),
         cell(one.key.namespace),
         cell(one.key.name),
-        cell(one.state.word, look),
+        cell(word_of(one), look),
         cell(workers(one)),
         cell(cpus(used.cpu) if used.cpu else ""),
         cell(memory(used.memory) if used.memory else ""),
