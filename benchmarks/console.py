@@ -1,4 +1,7 @@
-"""The console with 1,000 RayClusters and 4,000 Pods on fake nodes, in 20 tabs of Chromium.
+"""The console with 1,000 RayClusters and 4,000 Pods on fake nodes, in 20 tabs of Chromium, and with 20 streams.
+
+A browser shows one tab of a window, and a hidden tab holds no stream: of the 20 tabs one is being updated. So the same
+changes are also sent to 20 streams at once, over HTTP, as 20 people with one tab each hold them.
 
 The embedded API server, `manta console` and Chromium are processes of their own. The objects have the status that the
 operator and the kubelets write. Goals: first paint within 1 s, p95 from a change to its pixel 500 ms, 60 MiB more than the
@@ -13,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -23,6 +27,7 @@ from collections.abc import Awaitable, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from benchmarks.memory import cpu_seconds, own_mib, rss_mib
 from benchmarks.objects import ray_cluster
@@ -170,18 +175,69 @@ async def first_paint(page: Page, url: str, shows: str) -> float:
 async def changes(client: Client, page: Page, count: int, clusters: int) -> list[float]:
     """Milliseconds from a write that the API server confirmed until the frame that shows it."""
     await page.run(_WATCH)
+    written = await write(client, 1000, count, clusters)
+    seen = await page.run("window.painted")
+    return [seen[mark] - at for mark, at in written.items() if seen.get(mark)]
+
+
+async def write(client: Client, first: int, count: int, clusters: int) -> dict[str, float]:
+    """When each mark was written."""
     written: dict[str, float] = {}
     dice = random.Random(1)
-    for number in range(count):
-        mark = 1000 + number
+    for mark in range(first, first + count):
         key = Key("team-0", f"cluster-{SPACES * dice.randrange(clusters // SPACES):04}")
         body = {"status": status(3) | {"desiredWorkerReplicas": mark}}
         await client.patch(RAY_CLUSTERS, key, body, subresource="status")
         written[str(mark)] = 1000 * time.time()
         await asyncio.sleep(0.25)
     await asyncio.sleep(3)
-    seen = await page.run("window.painted")
-    return [seen[mark] - at for mark, at in written.items() if seen.get(mark)]
+    return written
+
+
+async def one_stream(base: str, cookie: str, seen: dict[str, float]) -> None:
+    """A tab without a browser. Keeps when each mark came."""
+    address = urlsplit(base)
+    reader, writer = await asyncio.open_connection("127.0.0.1", address.port)
+    head = f"GET /stream?page=/?namespace=team-0 HTTP/1.1\r\nHost: {address.netloc}\r\nCookie: {cookie}\r\n\r\n"
+    writer.write(head.encode())
+    try:
+        assert b" 200 " in await reader.readline()
+        held = ""
+        while piece := await reader.read(1 << 20):
+            held = held[-20:] + piece.decode("utf-8", "replace")
+            for mark in re.findall(r"\d/(\d{4,})<", held):
+                seen.setdefault(mark, 1000 * time.time())
+    finally:
+        writer.close()
+
+
+async def cookie_of(page: Page, base: str) -> str:
+    found = (await page.call("Network.getCookies", urls=[f"{base}/"]))["cookies"]
+    return "; ".join(f"{one['name']}={one['value']}" for one in found)
+
+
+async def streamed(
+    client: Client, page: Page, base: str, pid: int, clusters: int
+) -> dict[str, float]:
+    """Milliseconds from a write to each of 20 streams, and the memory meanwhile."""
+    cookie, seen = await cookie_of(page, base), [dict[str, float]() for _ in range(TABS)]
+    await page.call("Page.navigate", url="about:blank")
+    tasks = [asyncio.create_task(one_stream(base, cookie, one)) for one in seen]
+    await asyncio.sleep(2)
+    written = await write(client, 5000, CHANGES, clusters)
+    resident = rss_mib(pid)
+    for task in tasks:
+        if task.done():
+            task.result()  # a stream that has ended measures nothing
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    delays = sorted(one[mark] - at for one in seen for mark, at in written.items() if mark in one)
+    return {
+        "median_ms": round(statistics.median(delays)),
+        "p95_ms": round(delays[int(0.95 * (len(delays) - 1))]),
+        "missing": TABS * CHANGES - len(delays),
+        "resident_mib": round(resident, 1),
+    }
 
 
 async def recovered(pages: list[Page], client: Client, console: Console) -> tuple[float, float]:
@@ -228,12 +284,16 @@ async def measure(folder: Path, clusters: int) -> None:
             delays = sorted(await changes(client, pages[0], CHANGES, clusters))
             share = (cpu_seconds(console.pid) - busy) / (time.perf_counter() - started)
             held, own = rss_mib(console.pid), own_mib(console.pid)
+            states = [await page.run("document.visibilityState") for page in pages]
+            at_once = await streamed(client, pages[0], base, console.pid, clusters)
+            await pages[0].open(f"{base}/?namespace=team-0", "cluster-0000")
             back = await recovered(pages, client, console)
         await client.close()
     tell(
         clusters=clusters,
         pods=4 * clusters,
-        tabs=TABS,
+        tabs={"visible": states.count("visible"), "hidden": states.count("hidden")},
+        streams_at_once={"count": TABS, **at_once},
         seconds_to_fill=round(filled, 1),
         first_paint_ms={"cold": round(cold), "warm_median": round(statistics.median(warm))},
         change_to_pixel_ms={

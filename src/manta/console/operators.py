@@ -90,7 +90,7 @@ class Operators:
         return now
 
     async def _reading(self, pods: Sequence[Pod]) -> Reading:
-        """Of the Pods that answer, and why the others do not. Raises MantaError if none does."""
+        """The sum of the Pods that answer, and why others do not. Raises MantaError if none does."""
         answers = await asyncio.gather(*(self._of(one) for one in pods), return_exceptions=True)
         texts: dict[str, str] = {}
         errors: list[MantaError] = []
