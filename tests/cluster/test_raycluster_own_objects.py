@@ -10,6 +10,8 @@ import pytest
 from manta.api.meta import Key
 from manta.api.resources import (
     CONFIG_MAPS,
+    EVENTS,
+    INGRESSES,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -83,6 +85,50 @@ async def test_what_another_controller_owns_is_still_refused(kind: str) -> None:
         blocked = condition(await op.read(), "Blocked")
         assert blocked is not None
         assert "belongs to ConfigMap kube-root-ca.crt" in blocked.message
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec"),
+    [
+        (SECRETS, TOKEN),
+        (SERVICE_ACCOUNTS, AUTOSCALED),
+        (INGRESSES, {"head": {"enableIngress": True}}),
+    ],
+    ids=["Secret", "ServiceAccount", "Ingress"],
+)
+@virtually
+async def test_of_two_clusters_whose_names_are_cut_alike_the_second_says_whose_object_it_is(
+    resource: Resource, spec: Json
+) -> None:
+    """The names are cut as KubeRay cuts them: the last 50 characters stay."""
+    first, second = (f"{letter}{'x' * 52}" for letter in "ab")
+    async with operated() as op:
+        await op.create(first, **spec)
+        await op.until_ready(first)
+        [made] = await owned_by(op, resource, first)
+        await op.create(second, **spec)
+        await asyncio.sleep(600)
+        blocked = condition(await op.read(second), "Blocked")
+        assert blocked is not None
+        name = f"{resource.kind} {NAMESPACE}/{made['metadata']['name']}"
+        assert f"{name} already exists and belongs to RayCluster {first}" in blocked.message
+        assert any(first in one for one in await warnings_of(op, second))
+        assert await owned_by(op, resource, first) == [made]
+        assert (await op.read(first)).status.state == "ready"
+
+
+async def owned_by(op: Operated, resource: Resource, name: str) -> list[Json]:
+    found = (await op.client.list(resource, NAMESPACE)).items
+    return [
+        one
+        for one in found
+        if any(owner["name"] == name for owner in one["metadata"].get("ownerReferences") or ())
+    ]
+
+
+async def warnings_of(op: Operated, name: str) -> list[str]:
+    found = (await op.client.list(EVENTS, NAMESPACE)).items
+    return [one["note"] for one in found if one["regarding"]["name"] == name]
 
 
 @virtually
