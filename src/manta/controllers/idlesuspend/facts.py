@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
 from manta.api.times import parse_optional_time
 from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
 from manta.rules.idle import IdleLimit
@@ -60,11 +61,23 @@ def exemption(snapshot: IdleSnapshot) -> str:
         return "another operator manages it"
     if creator(cluster.metadata) is Creator.SERVICE:
         return "it belongs to a RayService"
-    if names.LABEL_KUEUE_QUEUE in cluster.metadata.labels:
+    if _is_kueues(cluster):
         return "Kueue decides when it runs"
     if not has_dashboard(cluster.spec):
         return "it has no dashboard to ask (include-dashboard is false)"
     return ""
+
+
+def _is_kueues(cluster: RayCluster) -> bool:
+    """By any of Kueue's marks: it can also manage clusters without a queue label, and marks the Pods of those it admits."""
+    pod = cluster.spec.head_group_spec.template.get("metadata") or {}
+    marks = (
+        cluster.metadata.labels,
+        cluster.metadata.annotations,
+        pod.get("labels") or {},
+        pod.get("annotations") or {},
+    )
+    return any(name.startswith(names.PREFIX_KUEUE) for one in marks for name in one)
 
 
 def is_watched(snapshot: IdleSnapshot) -> bool:

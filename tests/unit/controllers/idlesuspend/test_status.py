@@ -111,6 +111,25 @@ EXEMPT: dict[str, dict[str, Any]] = {
 }
 
 
+TEMPLATE = {"metadata": {"labels": {"kueue.x-k8s.io/podset": "head"}}}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"labels": {"kueue.x-k8s.io/priority-class": "low"}},
+        {"annotations": {"kueue.x-k8s.io/workload": "raycluster-demo"}},
+        {"spec": {"headGroupSpec": {"template": TEMPLATE}}},
+    ],
+    ids=["label", "annotation", "label of the Pods"],
+)
+def test_kueue_may_manage_clusters_without_a_queue_label(fields: dict[str, Any]) -> None:
+    """With `manageJobsWithoutQueueName`: it would resume at once what is suspended here."""
+    found = find(next_status(snapshot(**fields)).conditions, "Idle")
+    assert found is not None
+    assert "Kueue decides when it runs" in found.message
+
+
 @pytest.mark.parametrize("why", EXEMPT)
 def test_a_limit_without_effect_is_explained_only_to_those_who_set_it(why: str) -> None:
     own = snapshot(**EXEMPT[why])
