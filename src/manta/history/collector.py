@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -176,17 +176,36 @@ class Collector(Handler):
         except (StoreError, OSError) as error:
             log.warning("not shipped, trying again: %s", error)
             return False
+        except Exception:
+            log.exception("not shipped, trying again")
+            return False
         return True
 
     def ship(self) -> None:
-        """One round. Blocking. Raises StoreError or OSError; what was shipped until then stays shipped."""
+        """One round. Blocking. An error of one part is raised after the others; a StoreError at once, as the rest would
+        fail too. What was shipped until then stays shipped."""
+        failed: Exception | None = None
         with self._shipping:
-            for file in self._spool.complete_files():
-                self._ship_events(file)
-            for directory in session_directories(self._options.root):
-                if shipper := self._shipper(directory):
-                    self._ship_logs(shipper)
-            self.totals.objects += self._answer_shipper.ship(self._answers, self._living)
+            for part in self._parts():
+                try:
+                    part()
+                except StoreError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - raised below
+                    failed = error
+        if failed is not None:
+            raise failed
+
+    def _parts(self) -> Iterator[Callable[[], None]]:
+        for file in self._spool.complete_files():
+            yield partial(self._ship_events, file)
+        for directory in session_directories(self._options.root):
+            if shipper := self._shipper(directory):
+                yield partial(self._ship_logs, shipper)
+        yield self._ship_answers
+
+    def _ship_answers(self) -> None:
+        self.totals.objects += self._answer_shipper.ship(self._answers, self._living)
 
     def _ship_events(self, file: Path) -> None:
         try:

@@ -30,6 +30,8 @@ from manta.history.store import Store, StoredObject
 
 log = logging.getLogger(__name__)
 _MAX_EVENT_LOG_BYTES: Final = 16 * 1024 * 1024
+_MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+"""A post has at most 32 MiB. What is longer is read in parts, which are no events."""
 _MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024
 _MAX_ANSWER_LINES: Final = 100_000
 
@@ -150,6 +152,7 @@ def _unpacked(content: BinaryIO, key: str) -> Iterator[bytes]:
     packed = content.read(2) == b"\x1f\x8b"
     content.seek(0)
     try:
-        yield from gzip.GzipFile(fileobj=content) if packed else content
+        lines = gzip.GzipFile(fileobj=content) if packed else content
+        yield from iter(lambda: lines.readline(_MAX_LINE_BYTES), b"")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         log.warning("%s is damaged, its readable part is used: %s", key, error)

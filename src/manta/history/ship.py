@@ -8,6 +8,7 @@ shipped twice; readers accept that. While the store fails nothing advances: Ray'
 
 from __future__ import annotations
 
+import errno
 import gzip
 import logging
 import os
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 CHUNK_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 20_000
 """Log files of a session that are followed; of a program that creates more, the rest is counted and said."""
+MAX_DEPTH: Final = 32
+"""Directories below `logs`: os.fwalk is recursive, and opens a file for each."""
 _DESCRIBED_SECONDS: Final = 3600.0
 """So long a session that retention deleted while it was written may be without its `session.json`."""
 _MARK_BYTES: Final = 256
@@ -212,6 +215,10 @@ class SessionShipper:
         for place, inner, names, fd in os.fwalk(logs, onerror=skip, follow_symlinks=False):
             inner.sort()
             below = os.path.relpath(place, logs)
+            if below.count("/") >= MAX_DEPTH:
+                for name in inner:
+                    skip(OSError(errno.ELOOP, "it is nested too deeply", f"{below}/{name}"))
+                inner.clear()
             for name in sorted(names):
                 path = name if below == "." else f"{below}/{name}"
                 if path.startswith(_SKIPPED):

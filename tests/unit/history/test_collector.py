@@ -16,6 +16,7 @@ from manta.history.catalog import Catalog
 from manta.history.collector import Collector, CollectorOptions
 from manta.history.index import queries
 from manta.history.logs import LogReader
+from manta.history.ship import SessionShipper, Shipped
 from manta.history.store import Store, StoreError
 from manta.httpserver.messages import HttpRequest
 from support.history import (
@@ -231,6 +232,31 @@ async def test_a_log_that_cannot_be_read_holds_up_neither_other_sessions_nor_the
     assert await own._round()
     assert await own._round()
     assert (own.totals.bytes, own.totals.skipped) == (1, 1)
+
+
+async def test_an_unexpected_error_of_one_session_stops_no_other_and_not_the_sidecar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = file_store(tmp_path)
+    write_session(tmp_path / "ray", {"raylet.out": b"one\n"})
+    (tmp_path / "ray/session_2026-01-01_first/logs").mkdir(parents=True)
+    own, real = collector(tmp_path, store, interval=0.01), SessionShipper.ship
+
+    def odd(self: SessionShipper) -> Shipped:
+        if self.key.session != SESSION:
+            raise RuntimeError("nobody thought of this")
+        return real(self)
+
+    monkeypatch.setattr(SessionShipper, "ship", odd)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(own.run(stopping))
+    async with asyncio.timeout(20):
+        while caplog.text.count("nobody thought of this") < 2:
+            await asyncio.sleep(0.01)
+    assert own.totals.bytes == 4
+    monkeypatch.undo()
+    stopping.set()
+    await running
 
 
 async def test_a_full_disk_is_answered_with_503_and_leaves_no_half_line(

@@ -281,6 +281,17 @@ def test_after_a_missing_chunk_of_an_event_log_the_next_whole_line_is_read(tmp_p
     assert queries.summary(database)["invalid_lines"] == "2"
 
 
+def test_a_line_that_never_ends_is_not_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manta.history.indexing._MAX_LINE_BYTES", 100_000)
+    catalog = recorded_session(tmp_path)
+    bomb = gzip.compress(b"x" * 1_000_000 + b"\n" + b"".join(generated_lines(3)))
+    catalog.store.create(event_key(KEY, WHO.pod, "bomb"), bomb)
+    summary = queries.summary(opened(catalog))
+    assert (summary["tasks"]["FINISHED"], summary["invalid_lines"]) == (17, "10")
+
+
 def test_odd_answers_and_pod_records_cost_only_themselves(tmp_path: Path) -> None:
     catalog = recorded_session(tmp_path)
     for uri, at, body in (

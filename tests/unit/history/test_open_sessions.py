@@ -89,6 +89,18 @@ async def test_a_session_whose_index_cannot_be_made_starts_no_process_at_each_re
     await handler.close()
 
 
+async def test_a_damaged_index_is_an_answer_of_503(tmp_path: Path) -> None:
+    catalog, access = recorded_session(tmp_path), OwnerAccess()
+    info = catalog.info(KEY)
+    assert info is not None
+    index = catalog.make_index(info)
+    index.write_bytes(index.read_bytes()[:4096] + b"x" * 40_000)
+    handler = HistoryHandler(catalog, access, [], secure=False)
+    request = HttpRequest("GET", PATH, (), {"authorization": f"Bearer {access.token}"})
+    assert (await handler.handle(request)).status == 503
+    await handler.close()
+
+
 async def test_a_session_that_grew_is_indexed_again_while_the_old_index_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

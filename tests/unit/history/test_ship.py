@@ -158,6 +158,19 @@ def test_a_file_that_cannot_be_read_stops_no_other_and_is_said_once(
     assert content(tmp_path, store, "b.log") == b"b\n"
 
 
+def test_a_deep_directory_stops_no_other_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A walk through 1,000 of them raises RecursionError."""
+    store = file_store(tmp_path)
+    deep = "d/" * (ship.MAX_DEPTH + 1)
+    logs = {"a.log": b"a\n", f"{deep}b.log": b"b\n", f"{deep}d/c.log": b"c\n", "z.log": b"z\n"}
+    session = write_session(tmp_path / "ray", logs)
+    done = shipper(tmp_path, store, session).ship()
+    assert (done.objects, done.skipped) == (3, 1)
+    assert "it is nested too deeply" in caplog.text
+
+
 def test_a_long_or_odd_name_stops_no_other_file(tmp_path: Path) -> None:
     store = file_store(tmp_path)
     name = "日" * 80 + ".log"

@@ -11,6 +11,7 @@ import html
 import logging
 import re
 import secrets
+import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -102,7 +103,7 @@ class HistoryHandler(Handler):
             return _error(404, "not found")
         try:
             return await self._authenticated(request)
-        except (StoreError, MantaError) as error:
+        except (StoreError, MantaError, sqlite3.DatabaseError) as error:
             log.warning("%s: %s", request.path, error)
             return _error(503, f"the history cannot be read now: {error}")
         except IndexPendingError as pending:
