@@ -26,6 +26,7 @@ _SYS_OPENAT2: Final = 437
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS = 0x02, 0x04
 _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 0x08, 0x10
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINKS = 40
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -330,6 +331,44 @@ def _is_link(name: str, parent: int) -> bool:
 
 
 def _remove_tree(parent: int, name: str) -> None:
+    try:
+        _remove_by_recursion(parent, name)
+    except (RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EMFILE:
+            raise
+        _flatten(parent, name)
+        _remove_by_recursion(parent, name)
+
+
+def _flatten(parent: int, name: str) -> None:
+    """Move every directory of a tree to its top: shutil.rmtree recurses, and opens a file for each level."""
+    top = os.open(name, _LISTED, dir_fd=parent)
+    try:
+        pending = deque(_directories(top))
+        while pending:
+            here = os.open(pending.popleft(), _LISTED, dir_fd=top)
+            try:
+                for inner in _directories(here):
+                    fresh = os.urandom(16).hex()
+                    os.rename(inner, fresh, src_dir_fd=here, dst_dir_fd=top)
+                    pending.append(fresh)
+            finally:
+                os.close(here)
+    finally:
+        os.close(top)
+
+
+def _directories(parent: int) -> list[str]:
+    """Their names, after permissions that are missing were added."""
+    with os.scandir(parent) as entries:
+        found = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    for one in found:
+        with suppress(OSError):
+            _allow(one, parent)
+    return found
+
+
+def _remove_by_recursion(parent: int, name: str) -> None:
     """The kernel creates the work directory of an overlay without permissions. An unprivileged user must
     add them before the second attempt."""
     with suppress(OSError):

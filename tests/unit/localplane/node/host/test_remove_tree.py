@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,25 @@ def test_a_tree_is_removed_and_one_that_is_not_there_is_no_trouble(tmp_path: Pat
     remove_tree(tree)
     assert not tree.exists()
     remove_tree(tree)
+
+
+def test_a_tree_that_is_nested_too_deeply_for_a_recursion_is_removed(tmp_path: Path) -> None:
+    """A Pod makes one with `mkdir` and `cd` in a loop; its directory would stay for ever."""
+    (tmp_path / "tree").mkdir()
+    here = os.open(tmp_path / "tree", os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("file", dir_fd=here)
+        for name in ("inner", "other"):
+            os.mkdir(name, dir_fd=here)
+        below = os.open("inner", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    try:
+        remove_tree(tmp_path / "tree")
+        assert not (tmp_path / "tree").exists()
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "tree")], check=True)
 
 
 def test_a_link_that_leads_elsewhere_is_removed_and_its_goal_is_not(tmp_path: Path) -> None:
