@@ -9,6 +9,7 @@ import pytest
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_JOBS
 from manta.api.resources import PODS, SERVICES
+from manta.controllers.rayjob.events import CONTROLLER
 from manta.kube.client import Client
 from manta.kube.errors import NotFound
 from support.faults import FaultTransport
@@ -163,6 +164,26 @@ async def test_c40_a_dashboard_that_is_down_for_299_seconds_fails_nothing() -> N
         head = scenario.ray.head(NAMESPACE, f"{job.status.ray_cluster_name}-head-svc")
         scenario.ray.end(head, job.status.job_id, "SUCCEEDED")
         await scenario.until(complete)
+
+
+@virtually
+async def test_a_poll_that_raises_counts_as_no_answer_and_in_the_metrics() -> None:
+    down = {"now": False}
+
+    def weather(_method: str, _path: str) -> str:
+        return str(1 // (not down["now"]))
+
+    async with a_scenario(weather=weather) as scenario, operator(scenario) as manager:
+        await scenario.create(submissionMode="HTTPMode")
+        await scenario.until(is_running)
+        down["now"] = True
+        job = await scenario.until(lambda job: job.status.job_status_check_failure_start_time)
+        [ready] = [one for one in job.status.conditions if one.type == "Ready"]
+        assert (ready.status, ready.reason) == ("Unknown", "DashboardSilent")
+        assert "poll failed: ZeroDivisionError" in ready.message
+        job = await scenario.until(failed, 400)
+        assert job.status.reason == "JobStatusCheckTimeoutExceeded"
+        assert manager.metrics.failures.get(CONTROLLER, "poll") > 10
 
 
 @virtually

@@ -47,8 +47,17 @@ class _Poll(Generic[A]):
 class DashboardPoller(Generic[K, A]):
     """One task per key; calls `changed(key)` on every new answer."""
 
-    def __init__(self, changed: Callable[[K], None], interval: PollInterval | None = None) -> None:
+    def __init__(
+        self,
+        changed: Callable[[K], None],
+        interval: PollInterval | None = None,
+        *,
+        failed: Callable[[Exception], A | None],
+    ) -> None:
+        """`failed` counts a fetch that raised, and returns the answer in its place; None: the last answer
+        stays."""
         self._changed = changed
+        self._failed = failed
         self._interval = interval or PollInterval()
         self._polls: dict[K, _Poll[A]] = {}
         self._expecting: set[K] = set()
@@ -141,8 +150,12 @@ class DashboardPoller(Generic[K, A]):
             poll.delay = min(poll.delay * 2, self._interval.slow)
 
     def _on_error(self, key: K, poll: _Poll[A], error: Exception) -> None:
-        """Log the first of consecutive errors, and poll at the slow interval."""
+        """Count all, log the first of consecutive errors, and poll at the slow interval."""
+        answer = self._failed(error)
         if not poll.failed:
             log.error("polling %s failed and will be retried: %s", key, error, exc_info=error)
         poll.failed = True
         poll.delay = self._interval.slow
+        if answer is not None and answer != poll.answer:
+            poll.answer = answer
+            self._changed(key)

@@ -153,6 +153,12 @@ class Controller:
         """For changes that come from no informer."""
         self.queue.add(key)
 
+    def poll_failed(self, error: Exception) -> str:
+        """Count a poll that raised, and describe it without what may be secret."""
+        if self._metrics:
+            self._metrics.failed(Phase.POLL)
+        return describe(Phase.POLL, error)
+
     def enqueue_all(self) -> None:
         """Reconcile everything again, as after a start."""
         for watch in self._watches:

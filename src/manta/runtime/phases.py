@@ -18,6 +18,8 @@ class Phase(StrEnum):
     """The object does not fit its type."""
     WATCH = "watch"
     """Finding out which objects a change concerns."""
+    POLL = "poll"
+    """Asking a dashboard, beside the reconciles."""
     OBSERVE = "observe"
     PLAN = "plan"
     APPLY = "apply"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Hashable
+from typing import TypeVar
 
 import pytest
 
 from manta.ray.poller import DashboardPoller, PollInterval
 from support.virtual_time import run_virtual
+
+K = TypeVar("K", bound=Hashable)
 
 
 class FakeDashboard:
@@ -22,6 +26,12 @@ class FakeDashboard:
         return self.answer
 
 
+def a_poller(
+    changed: Callable[[K], None], interval: PollInterval | None = None
+) -> DashboardPoller[K, str]:
+    return DashboardPoller(changed, interval, failed=lambda error: f"no answer: {error}")
+
+
 async def turns(count: int) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
@@ -29,7 +39,7 @@ async def turns(count: int) -> None:
 
 async def test_the_first_answer_enqueues_the_object() -> None:
     changed: list[str] = []
-    poller: DashboardPoller[str, str] = DashboardPoller(changed.append)
+    poller: DashboardPoller[str, str] = a_poller(changed.append)
     dashboard = FakeDashboard("RUNNING")
     assert poller.latest("job", "id", dashboard.fetch, expecting_change=False) is None
     await turns(3)
@@ -40,9 +50,7 @@ async def test_the_first_answer_enqueues_the_object() -> None:
 
 async def test_an_unchanged_answer_is_reported_once() -> None:
     changed: list[str] = []
-    poller: DashboardPoller[str, str] = DashboardPoller(
-        changed.append, PollInterval(fast=0, slow=0)
-    )
+    poller: DashboardPoller[str, str] = a_poller(changed.append, PollInterval(fast=0, slow=0))
     dashboard = FakeDashboard("RUNNING")
     poller.latest("job", "id", dashboard.fetch, expecting_change=True)
     while dashboard.polls < 5:
@@ -52,9 +60,7 @@ async def test_an_unchanged_answer_is_reported_once() -> None:
 
 
 async def test_poll_now_does_not_wait_for_the_next_interval() -> None:
-    poller: DashboardPoller[str, str] = DashboardPoller(
-        lambda _: None, PollInterval(fast=3600, slow=3600)
-    )
+    poller: DashboardPoller[str, str] = a_poller(lambda _: None, PollInterval(fast=3600, slow=3600))
     dashboard = FakeDashboard("PENDING")
     poller.latest("job", "id", dashboard.fetch, expecting_change=False)
     await turns(3)
@@ -65,7 +71,7 @@ async def test_poll_now_does_not_wait_for_the_next_interval() -> None:
 
 
 async def test_another_identity_starts_a_new_poll() -> None:
-    poller: DashboardPoller[str, str] = DashboardPoller(lambda _: None, PollInterval(fast=3600))
+    poller: DashboardPoller[str, str] = a_poller(lambda _: None, PollInterval(fast=3600))
     first, second = FakeDashboard("old"), FakeDashboard("new")
     poller.latest("job", "id-1", first.fetch, expecting_change=False)
     await turns(3)
@@ -77,7 +83,7 @@ async def test_another_identity_starts_a_new_poll() -> None:
 
 async def test_a_dashboard_that_hangs_delays_no_other() -> None:
     changed: list[str] = []
-    poller: DashboardPoller[str, str] = DashboardPoller(changed.append)
+    poller: DashboardPoller[str, str] = a_poller(changed.append)
 
     async def hang() -> str:
         await asyncio.Event().wait()
@@ -92,16 +98,14 @@ async def test_a_dashboard_that_hangs_delays_no_other() -> None:
 
 
 async def test_forget_removes_the_poll() -> None:
-    poller: DashboardPoller[str, str] = DashboardPoller(lambda _: None)
+    poller: DashboardPoller[str, str] = a_poller(lambda _: None)
     poller.latest("job", "id", FakeDashboard("x").fetch, expecting_change=False)
     poller.forget("job")
     assert len(poller) == 0
 
 
 async def test_polling_stops_when_the_manager_ends() -> None:
-    poller: DashboardPoller[str, str] = DashboardPoller(
-        lambda _: None, PollInterval(fast=0, slow=0)
-    )
+    poller: DashboardPoller[str, str] = a_poller(lambda _: None, PollInterval(fast=0, slow=0))
     dashboard = FakeDashboard("RUNNING")
     service = asyncio.create_task(poller.run())
     poller.latest("job", "id", dashboard.fetch, expecting_change=True)
@@ -117,7 +121,7 @@ async def test_polling_stops_when_the_manager_ends() -> None:
 def test_many_keys_that_expect_a_change_share_the_rate_limit() -> None:
     async def scenario() -> None:
         interval = PollInterval(fast=0.1, slow=10, max_per_second=50)
-        poller: DashboardPoller[int, str] = DashboardPoller(lambda _: None, interval)
+        poller: DashboardPoller[int, str] = a_poller(lambda _: None, interval)
         dashboards = [FakeDashboard("DEPLOYING") for _ in range(100)]
         for number, dashboard in enumerate(dashboards):
             poller.latest(number, "id", dashboard.fetch, expecting_change=True)
@@ -154,16 +158,18 @@ def test_an_unexpected_error_is_logged_once_and_polling_goes_on(
     async def scenario() -> None:
         changed: list[str] = []
         interval = PollInterval(fast=1, slow=30)
-        poller: DashboardPoller[str, str] = DashboardPoller(changed.append, interval)
+        poller: DashboardPoller[str, str] = a_poller(changed.append, interval)
         dashboard = FailingDashboard("RUNNING")
         poller.latest("job", "id", dashboard.fetch, expecting_change=True)
         await asyncio.sleep(95)
         assert dashboard.polls == 4, "at the slow interval"
-        assert (changed, caplog.text.count("polling job failed")) == ([], 1)
+        assert (changed, caplog.text.count("polling job failed")) == (["job"], 1)
         assert "unexpected" in caplog.text
+        silent = poller.latest("job", "id", dashboard.fetch, expecting_change=True)
+        assert silent == "no answer: unexpected"
         dashboard.broken = False
         await asyncio.sleep(30)
-        assert changed == ["job"]
+        assert changed == ["job", "job"]
         assert poller.latest("job", "id", dashboard.fetch, expecting_change=True) == "RUNNING"
         poller.close()
 
@@ -172,9 +178,7 @@ def test_an_unexpected_error_is_logged_once_and_polling_goes_on(
 
 def test_after_an_error_the_same_answer_restores_the_fast_interval() -> None:
     async def scenario() -> None:
-        poller: DashboardPoller[str, str] = DashboardPoller(
-            lambda _: None, PollInterval(fast=1, slow=30)
-        )
+        poller: DashboardPoller[str, str] = a_poller(lambda _: None, PollInterval(fast=1, slow=30))
         dashboard = FailingDashboard("DEPLOYING")
         dashboard.broken = False
         poller.latest("job", "id", dashboard.fetch, expecting_change=True)

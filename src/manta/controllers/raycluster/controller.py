@@ -125,11 +125,16 @@ class RayClusterReconciler(Reconciler[ClusterSnapshot, RayClusterStatus]):
         super().__init__(manager)
         if dashboard is not None:
             services, changed = self._caches.services, self.controller.enqueue
-            self._tasks = DrainingTasks(dashboard, manager.client, services, settings, changed)
+            self._tasks = DrainingTasks(
+                dashboard, manager.client, services, settings, changed, self._count
+            )
             manager.add_service("tasks of workers that drain", self._tasks.run)
             manager.on_leadership_lost(self._tasks.close)
         if settings.enable_metrics:
             metrics.register(manager.registry, self._caches.clusters)
+
+    def _count(self, error: Exception) -> None:
+        self.controller.poll_failed(error)
 
     def watches(self) -> list[Watch[Any]]:
         return _watches(self._caches)

@@ -76,12 +76,15 @@ class DrainingTasks:
         services: Informer[Service],
         settings: Settings,
         changed: Callable[[Key], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self._dashboard = dashboard
         self._services = services
         self._settings = settings
         self._tokens = SecretCache(client, names.SECRET_KEY_AUTH_TOKEN)
-        self._poller: DashboardPoller[Key, ByAddress] = DashboardPoller(changed, INTERVAL)
+        self._poller: DashboardPoller[Key, ByAddress] = DashboardPoller(
+            changed, INTERVAL, failed=failed
+        )
         self.run = self._poller.run
         self.close = self._poller.close
 

@@ -38,7 +38,7 @@ from manta.controllers.rayjob.status import next_status
 from manta.controllers.rayjob.status_events import status_events
 from manta.manifests.gang import pod_groups
 from manta.ray.dashboard import Dashboard
-from manta.ray.models import JobResult, SessionResult
+from manta.ray.models import JobResult, SessionResult, Unreachable
 from manta.ray.poller import DashboardPoller, PollInterval
 from manta.reconcile.actions import Call
 from manta.reconcile.events import Event
@@ -67,7 +67,7 @@ class RayJobReconciler(Reconciler[JobSnapshot, RayJobStatus]):
         self._dashboard_client = DashboardClient(dashboard, manager.client)
         self._attempts = Attempts()
         self._poller: DashboardPoller[Key, JobResult | SessionResult] = DashboardPoller(
-            self._enqueue, POLL_INTERVAL
+            self._enqueue, POLL_INTERVAL, failed=self._unanswered
         )
         self._observer = Observer(
             self._caches,
@@ -85,6 +85,9 @@ class RayJobReconciler(Reconciler[JobSnapshot, RayJobStatus]):
 
     def _enqueue(self, key: Key) -> None:
         self.controller.enqueue(key)
+
+    def _unanswered(self, error: Exception) -> Unreachable:
+        return Unreachable(self.controller.poll_failed(error))
 
     def watches(self) -> Sequence[Watch[Any]]:
         caches, owned = self._caches, owner_keys(RAY_JOBS.kind, RAY_JOBS.group)

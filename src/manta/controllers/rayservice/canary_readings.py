@@ -94,10 +94,11 @@ class CanaryReadings:
         changed: Callable[[WatchKey], None],
         read_metrics: ReadMetrics,
         ask_prometheus: AskPrometheus,
+        failed: Callable[[Exception], None],
         clock: Clock,
     ) -> None:
         self._poller: DashboardPoller[WatchKey, Reading] = DashboardPoller(
-            changed, PollInterval(fast=TICK, slow=TICK)
+            changed, PollInterval(fast=TICK, slow=TICK), failed=failed
         )
         self._read_metrics, self._ask = read_metrics, ask_prometheus
         self._clock = clock

@@ -44,6 +44,7 @@ from manta.controllers.rayservice.status import next_status
 from manta.controllers.rayservice.status_events import status_events
 from manta.controllers.rayservice.submissions import SubmissionMemory
 from manta.ray.dashboard import Dashboard
+from manta.ray.models import Unreachable
 from manta.ray.poller import DashboardPoller, PollInterval
 from manta.reconcile.actions import Call
 from manta.reconcile.events import Event
@@ -79,17 +80,19 @@ class RayServiceReconciler(Reconciler[ServiceSnapshot, RayServiceStatuses]):
         )
         self._submissions = SubmissionMemory()
         poller: DashboardPoller[WatchKey, ServeQueryResult] = DashboardPoller(
-            self._enqueue, POLL_INTERVAL
+            self._enqueue, POLL_INTERVAL, failed=self._unanswered
         )
         probes = ProxyProbes(
             self._enqueue,
             self._dashboard_client.proxy_healthy,
+            self._count,
             through_api_server=through_api_server,
         )
         readings = CanaryReadings(
             self._enqueue,
             self._dashboard_client.metrics,
             self._dashboard_client.ask_prometheus,
+            self._count,
             manager.clock,
         )
         self._observer = Observer(
@@ -125,6 +128,13 @@ class RayServiceReconciler(Reconciler[ServiceSnapshot, RayServiceStatuses]):
 
     def _enqueue(self, subject: WatchKey) -> None:
         self.controller.enqueue(subject.service)
+
+    def _unanswered(self, error: Exception) -> ServeQueryResult:
+        return ServeQueryResult(Unreachable(self.controller.poll_failed(error)))
+
+    def _count(self, error: Exception) -> None:
+        """A probe or a reading that raised proves nothing about a Pod: what was known of it stays."""
+        self.controller.poll_failed(error)
 
     def watches(self) -> Sequence[Watch[Any]]:
         caches, owned = self._caches, owner_keys(RAY_SERVICES.kind, RAY_SERVICES.group)

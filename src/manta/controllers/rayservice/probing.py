@@ -24,12 +24,13 @@ class ProxyProbes:
         self,
         changed: Callable[[WatchKey], None],
         is_healthy: Callable[[DashboardQuery], Awaitable[bool]],
+        failed: Callable[[Exception], None],
         *,
         through_api_server: bool,
     ) -> None:
         every = PROBE_THROUGH_API_SERVER_EVERY if through_api_server else PROBE_EVERY
         self._poller: DashboardPoller[WatchKey, bool] = DashboardPoller(
-            changed, PollInterval(fast=every, slow=every)
+            changed, PollInterval(fast=every, slow=every), failed=failed
         )
         self._is_healthy = is_healthy
 
