@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from random import Random
 from typing import Any
 
@@ -31,6 +32,13 @@ REFUSALS = {
     "RayService": ("Ready", "CannotStart"),
 }
 """Type and reason of the condition that shows an action that was refused."""
+INVALID = {
+    "RayCluster": ("Blocked", "InvalidRayClusterSpec"),
+    "RayJob": ("Ready", "ValidationFailed"),
+    "RayService": ("Ready", "ValidationFailed"),
+    "RayCronJob": ("Blocked", "InvalidRayCronJobSpec"),
+}
+"""The same for an invalid spec."""
 
 
 def _name_in(snapshot: Any) -> str:
@@ -80,6 +88,32 @@ async def test_a_phase_that_raises_becomes_a_condition_an_event_and_a_metric(
             monkeypatch.undo()
             await asyncio.sleep(400)
             assert await all_.condition(kind, "bad") is None
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+@virtually
+async def test_an_invalid_spec_is_an_event_and_a_condition_until_an_edit(kind: str) -> None:
+    async with all_controllers() as all_:
+        body = an_object(kind, "odd")
+        valid, spec = copy.deepcopy(body["spec"]), body["spec"]
+        clusters = {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}
+        if kind == "RayCronJob":
+            spec["schedule"] = "every day"
+        else:
+            cluster = spec[clusters[kind]] if kind in clusters else spec
+            cluster["workerGroupSpecs"][0] |= {"minReplicas": 3, "maxReplicas": 1}
+        await all_.client.create(BY_KIND[kind][0], NAMESPACE, body)
+        await asyncio.sleep(5)
+        type_, reason = INVALID[kind]
+        [told] = await all_.conditions(kind, "odd", type_)
+        field = "schedule" if kind == "RayCronJob" else "minReplicas"
+        assert told["reason"] == reason
+        assert field in told["message"]
+        [event] = await all_.events("odd", f"Invalid{kind}Spec")
+        assert field in event["note"]
+        await all_.client.patch(BY_KIND[kind][0], Key(NAMESPACE, "odd"), {"spec": valid})
+        await asyncio.sleep(5)
+        assert reason not in {one["reason"] for one in await all_.conditions(kind, "odd", type_)}
 
 
 @pytest.mark.parametrize("kind", REFUSALS)

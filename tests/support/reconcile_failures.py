@@ -65,8 +65,11 @@ class Operated:
         return await self.client.get(BY_KIND[kind][0], Key(NAMESPACE, name))
 
     async def condition(self, kind: str, name: str) -> dict[str, Any] | None:
+        return next(iter(await self.conditions(kind, name, "ReconcileError")), None)
+
+    async def conditions(self, kind: str, name: str, type_: str) -> list[dict[str, Any]]:
         found = (await self.get(kind, name)).get("status", {}).get("conditions", [])
-        return next((one for one in found if one["type"] == "ReconcileError"), None)
+        return [one for one in found if one["type"] == type_]
 
     async def events(self, name: str, reason: str = "ReconcileFailed") -> list[dict[str, Any]]:
         found = (await self.client.list(EVENTS, NAMESPACE)).items

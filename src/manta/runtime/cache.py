@@ -53,6 +53,10 @@ class Cache(Generic[T]):
             index.change(key, None, one)
         self._indexes[name] = index
 
+    @property
+    def index_failures(self) -> int:
+        return sum(index.failures for index in self._indexes.values())
+
     # ── reading ──────────────────────────────────────────────────────────────────────────
 
     def get(self, key: Key) -> T | None:

@@ -32,6 +32,12 @@ def register_caches(registry: Registry, informers: Collection[Informer[Any]]) ->
         "manta_watch_restarts_total", "Restarts of watches.", lambda one: one.restarts, "counter"
     )
     family(
+        "manta_index_failures_total",
+        "Objects that an index could not take: reconciles may overlook them.",
+        lambda one: one.index_failures,
+        "counter",
+    )
+    family(
         "manta_watch_trouble",
         "Watches that fail now.",
         lambda one: float(one.watch_error is not None),

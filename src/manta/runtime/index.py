@@ -38,10 +38,15 @@ class Index(Generic[T]):
     def __init__(self, values: IndexFunction[T]) -> None:
         self._values = values
         self._keys: dict[str, dict[Key, None]] = {}
+        self.failures = 0
+        """Changes of objects that the function could not handle: they are missing."""
 
     def change(self, key: Key, old: T | None, new: T | None) -> None:
-        before = self._values_of(key, old)
+        before = self._values_of(key, old) or ()
         after = self._values_of(key, new)
+        if after is None:
+            self.failures += 1
+            after = ()
         if before == after:
             return
         for value in before:
@@ -50,13 +55,13 @@ class Index(Generic[T]):
         for value in after:
             self._keys.setdefault(value, {})[key] = None
 
-    def _values_of(self, key: Key, one: T | None) -> tuple[str, ...]:
-        """Empty for an object that the function cannot handle: it must not stop the watch."""
+    def _values_of(self, key: Key, one: T | None) -> tuple[str, ...] | None:
+        """None for an object that the function cannot handle: it must not stop the watch."""
         try:
             return tuple(self._values(one)) if one is not None else ()
         except Exception:
             log.exception("%s is missing from an index", key)
-            return ()
+            return None
 
     def keys(self, value: str) -> Iterable[Key]:
         return self._keys.get(value, ())

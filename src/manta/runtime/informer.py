@@ -164,6 +164,11 @@ class Informer(Generic[T]):
     def add_progress_handler(self, handler: ProgressHandler) -> None:
         self._progress_handlers.append(handler)
 
+    @property
+    def index_failures(self) -> int:
+        """How often an object could not be put into an index."""
+        return self._cache.index_failures
+
     def add_index(self, name: str, values: IndexFunction[T]) -> None:
         self._cache.add_index(name, values)
 

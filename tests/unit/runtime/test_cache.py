@@ -149,3 +149,12 @@ def test_a_live_list_buries_what_it_does_not_show() -> None:
     assert cache.put(one("a", 6)) is None  # the watch lags, and still tells of it
     assert cache.remove(A, Uid("uid-a")) is None
     assert not cache._gone
+
+
+def test_an_object_that_an_index_cannot_take_is_counted() -> None:
+    cache: Cache[Object] = Cache({"app": lambda o: [o.metadata.labels["app"]]})
+    cache.put(one("a", 1))
+    assert cache.by("app", "x") == ()
+    assert cache.index_failures == 1
+    cache.remove(Key("ns", "a"))
+    assert cache.index_failures == 1

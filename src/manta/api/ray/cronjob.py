@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -12,6 +13,13 @@ from manta.api.ray.job import RayJobSpec
 from manta.api.ray.manifest import Manifest
 
 _EMPTY_TEMPLATE = msgspec.Raw(b"{}")
+
+
+class CronJobConditionType(StrEnum):
+    """Ours: KubeRay's RayCronJob has no conditions."""
+
+    BLOCKED = "Blocked"
+    """Present while no RayJob can be created: the spec is invalid."""
 
 
 class RayCronJobSpec(View, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
     observe         the RayCronJob and the RayJobs it created, from the caches, and the time
     plan            create the RayJob of a tick that is due; delete finished ones beyond the limits
-    next_status     `lastScheduleTime`, once the RayJob of the tick exists
+    next_status     `lastScheduleTime`, once the RayJob of the tick exists; why there is none
     status_events   why no RayJob is created
     next_wakeup     the next tick
 

@@ -10,6 +10,8 @@ from manta.reconcile.events import Event
 from manta.rules.validation.violation import violations_message
 
 CONTROLLER = "raycronjob-controller"
+INVALID_SPEC = "InvalidRayCronJobSpec"
+"""The reason of the Event and of the condition."""
 
 
 class Cause(ActionCause):
@@ -35,7 +37,7 @@ def status_events(snapshot: CronSnapshot) -> Iterator[Event]:
         return
     if snapshot.violations:
         note = f"The RayCronJob spec is invalid {snapshot.cron.metadata.key}: {violations_message(snapshot.violations)}"
-        yield Event("Warning", "InvalidRayCronJobSpec", "Validate", note)
+        yield Event("Warning", INVALID_SPEC, "Validate", note)
     elif snapshot.cron.spec.suspend:
         note = f"The RayCronJob {snapshot.cron.metadata.key} is suspended: no RayJob is created"
         yield Event("Normal", "SuspendedRayCronJob", "Suspend", note)

@@ -1,4 +1,4 @@
-"""The status of a RayCronJob: which tick was served last."""
+"""The status of a RayCronJob: which tick was served last, and why none is served."""
 
 from __future__ import annotations
 
@@ -7,20 +7,39 @@ from datetime import datetime
 
 import msgspec
 
-from manta.api.ray.cronjob import RayCronJobStatus
+from manta.api.conditions import remove, set_condition
+from manta.api.meta import Condition
+from manta.api.ray.cronjob import CronJobConditionType, RayCronJobStatus
 from manta.api.times import format_time
-from manta.controllers.raycronjob.events import Cause
+from manta.controllers.raycronjob.events import INVALID_SPEC, Cause
 from manta.controllers.raycronjob.snapshot import CronSnapshot
 from manta.controllers.raycronjob.ticks import child_of, due_tick, last_served
 from manta.reconcile.outcome import Outcome
+from manta.rules.validation.violation import violations_message
 
 
 def next_status(snapshot: CronSnapshot, outcome: Outcome) -> RayCronJobStatus:
-    """A tick is recorded once its RayJob is known to exist; otherwise nothing changes."""
+    """A tick is recorded once its RayJob is known to exist."""
+    status = msgspec.structs.replace(snapshot.cron.status, conditions=_conditions(snapshot))
     tick = max(_served(snapshot, outcome), default=None)
     if tick is None or tick <= last_served(snapshot):
-        return snapshot.cron.status
-    return msgspec.structs.replace(snapshot.cron.status, last_schedule_time=format_time(tick))
+        return status
+    return msgspec.structs.replace(status, last_schedule_time=format_time(tick))
+
+
+def _conditions(snapshot: CronSnapshot) -> tuple[Condition, ...]:
+    """`Blocked` only while the spec is invalid, as a RayCluster has it."""
+    known, blocked = snapshot.cron.status.conditions, CronJobConditionType.BLOCKED
+    if not snapshot.violations:
+        return remove(known, blocked)
+    wanted = Condition(
+        type=blocked,
+        status="True",
+        reason=INVALID_SPEC,
+        message=violations_message(snapshot.violations),
+        observed_generation=snapshot.cron.metadata.generation,
+    )
+    return set_condition(known, wanted, snapshot.now)
 
 
 def _served(snapshot: CronSnapshot, outcome: Outcome) -> Iterator[datetime]:

@@ -49,10 +49,12 @@ def _ready(
     match stage:
         case Stage.COMPLETE:
             return "True", stage, f"Ray reports {new.job_status}"
-        case Stage.FAILED | Stage.VALIDATION_FAILED | Stage.RETRYING:
+        case Stage.FAILED | Stage.VALIDATION_FAILED:
             return "False", new.reason or stage, new.message
+        case Stage.RETRYING:
+            return "False", new.reason or stage, _and_waits(new.message, blocked_by)
         case Stage.SUSPENDING | Stage.SUSPENDED:
-            return "False", stage, suspended(snapshot)
+            return "False", stage, _and_waits(suspended(snapshot), blocked_by)
         case Stage.RUNNING if new.job_status and blocked_by is None:
             return "True", stage, f"Ray reports {new.job_status}"
         case _:
@@ -61,6 +63,12 @@ def _ready(
         return "False", stage or "New", new.message or "waiting for the first reconcile"
     status = "Unknown" if blocked_by.reason == DASHBOARD_SILENT else "False"
     return status, blocked_by.reason, blocked_by.message + _until(snapshot, new)
+
+
+def _and_waits(why: str, blocked_by: Blockage | None) -> str:
+    if blocked_by is None or blocked_by.message == why:
+        return why
+    return f"{why}; {blocked_by.message}"
 
 
 def _until(snapshot: JobSnapshot, new: RayJobStatus) -> str:

@@ -29,9 +29,15 @@ def not_ready_message(
     pending, active = status.pending_service_status, status.active_service_status
     if snapshot.gateway_error:
         return snapshot.gateway_error
-    if active.ray_cluster_name and not pending.ray_cluster_name:
-        return _cluster(snapshot, active) or "waiting for the first endpoint of the serve Service"
-    return _cluster(snapshot, pending) or "waiting for the serve Service"
+    if not active.ray_cluster_name:
+        return _cluster(snapshot, pending) or "waiting for the serve Service"
+    if pending.ray_cluster_name and snapshot.active is None:
+        why = f"RayCluster {active.ray_cluster_name} is gone"
+    else:
+        first = "waiting for the first endpoint of the serve Service"
+        why = _cluster(snapshot, active) or first
+    upgrade = _cluster(snapshot, pending) if pending.ray_cluster_name else ""
+    return f"{why}; its successor: {upgrade}" if upgrade else why
 
 
 def degraded_message(snapshot: ServiceSnapshot) -> str:

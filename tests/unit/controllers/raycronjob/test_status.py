@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from manta.controllers.raycronjob.plan import plan
 from manta.controllers.raycronjob.status import next_status
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
@@ -40,7 +42,18 @@ def test_a_child_made_just_before_a_suspension_or_a_wrong_edit_counts() -> None:
 
 def test_no_tick_is_recorded_without_its_child_while_suspended_or_wrong() -> None:
     for cron in (a_cron(suspend=True), a_cron(schedule="x")):
-        assert next_status(seen(NOW, cron), UNTRIED) == cron.status
+        assert next_status(seen(NOW, cron), UNTRIED).last_schedule_time is None
+
+
+def test_an_invalid_spec_is_a_condition_until_it_is_corrected() -> None:
+    cron = a_cron(schedule="x")
+    wrong = next_status(seen(NOW, cron), UNTRIED)
+    [blocked] = wrong.conditions
+    assert (blocked.type, blocked.status) == ("Blocked", "True")
+    assert blocked.reason == "InvalidRayCronJobSpec"
+    assert "spec.schedule" in blocked.message
+    corrected = msgspec.structs.replace(a_cron(), status=wrong)
+    assert next_status(seen(NOW, corrected), UNTRIED).conditions == ()
 
 
 def test_a_child_of_a_tick_that_is_still_to_come_is_not_believed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.times import format_time
 from manta.controllers.rayjob.conditions import is_worth_writing
 from manta.controllers.rayjob.events import Cause
+from manta.controllers.rayjob.plan import plan
 from manta.controllers.rayjob.snapshot import (
     DashboardReply,
     DashboardUnreachable,
@@ -219,3 +221,21 @@ def test_a_submitter_that_is_not_created_is_named_after_five_minutes() -> None:
     assert found.reason == "ContainerCreating"
     assert "container ray-job-submitter of Pod demo-x" in found.message
     assert submitter_overdue_in(late) is None
+
+
+@pytest.mark.parametrize("stage", ["Suspending", "Retrying"])
+def test_a_cluster_that_does_not_go_away_is_named(stage: str) -> None:
+    snapshot = running(status={"jobDeploymentStatus": stage}, spec={"suspend": True})
+    assert snapshot.cluster is not None
+    since = format_time(snapshot.now)
+    kept = {"deletion_timestamp": since, "finalizers": ("example.com/keep",)}
+    meta = msgspec.structs.replace(snapshot.cluster.metadata, **kept)
+    cluster = msgspec.structs.replace(snapshot.cluster, metadata=meta)
+    leaving = replace(snapshot, cluster=cluster)
+    assert "does not go away" not in ready(leaving).message
+    assert plan(leaving).wake_in == timedelta(seconds=60)
+    found = ready(replace(leaving, now=snapshot.now + timedelta(seconds=60)))
+    assert found.reason == stage
+    name = f"RayCluster {meta.name}"
+    assert f"{name} is being deleted since {since} but does not go away" in found.message
+    assert "kept by the finalizers example.com/keep" in found.message

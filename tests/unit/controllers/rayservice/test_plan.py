@@ -20,7 +20,12 @@ from manta.controllers.rayservice.facts.phase import Phase, phase
 from manta.controllers.rayservice.plan import plan
 from manta.controllers.rayservice.planners.lifecycle import MAX_DELETION_WAIT
 from manta.controllers.rayservice.planners.services import ensure_service
-from manta.controllers.rayservice.snapshot import DashboardReply, NotQueried, ServiceSnapshot
+from manta.controllers.rayservice.snapshot import (
+    DashboardReply,
+    DashboardUnreachable,
+    NotQueried,
+    ServiceSnapshot,
+)
 from manta.controllers.rayservice.status_events import status_events
 from manta.manifests.serve_services import build_serve_service
 from manta.reconcile.actions import Call, Create, Delete, Patch
@@ -498,3 +503,18 @@ def test_a_rollback_without_the_old_cluster_is_announced() -> None:
     assert "demo-a" in event.note
     same = [one.reason for one in status_events(snapshot, snapshot.status)]
     assert "RollbackImpossible" not in same
+
+
+def test_a_service_whose_active_cluster_is_down_speaks_of_it_and_not_only_of_its_successor() -> (
+    None
+):
+    down = a_view("demo-a", answer=DashboardUnreachable("connection refused"))
+    [ready] = [
+        one for one in status_after(upgrading(active=down)).conditions if one.type == "Ready"
+    ]
+    assert ready.status == "False"
+    assert "the dashboard of RayCluster demo-a does not answer: connection refused" in ready.message
+    [ready] = [
+        one for one in status_after(upgrading(active=None)).conditions if one.type == "Ready"
+    ]
+    assert "RayCluster demo-a is gone" in ready.message
