@@ -37,7 +37,7 @@ GENERAL = (
         "an Event",
         "an Event and a condition; fix it by an edit",
         "Events expire, a condition stays",
-        "test_c13_an_invalid_cluster_is_reported_by_event_and_condition_and_touched_by_nothing",
+        "test_an_invalid_spec_is_an_event_and_a_condition_until_an_edit",
     ),
     Row(
         "reconcile-concurrency",
@@ -53,7 +53,7 @@ GENERAL = (
         "100, burst 200",
         "0 (adaptive): the rate is halved when the API server answers 429 for load; a number is a fixed limit, as in KubeRay",
         "a fixed limit is either too low for a large fleet or too high for a small server",
-        "test_a_burst_passes_at_once_and_then_the_rate_holds",
+        "test_the_rate_is_halved_by_a_429_unless_a_number_fixes_it",
     ),
     Row(
         "gang-schedulers",
@@ -327,7 +327,7 @@ JOB = (
         "`suspend` and `activeDeadlineSeconds` have no effect",
         "both take effect",
         "its cluster also costs money",
-        "test_a_job_that_waits_for_its_user_can_be_suspended",
+        "test_a_job_that_waits_for_its_user_can_be_suspended_and_has_a_deadline",
     ),
     Row(
         "job-on-failure-deadline",
@@ -394,7 +394,7 @@ SERVICE = (
         "unchanged",
         "empty",
         "the operator does not manage its Services until the spec is valid",
-        "test_an_invalid_spec_is_reported_and_an_edit_recovers",
+        "test_an_invalid_service_has_no_service_status",
     ),
     Row(
         "stable-services",

@@ -55,7 +55,7 @@ async def operate(cluster: Cluster, options: Options) -> int:
     client = Client(
         GatedTransport(_transport(cluster, clock), gate),
         user_agent=USER_AGENT,
-        limiter=_rate_limiter(options),
+        limiter=rate_limiter(options),
         observer=_observed(ApiMetrics(registry, cluster.server)),
         rng=random,
     )
@@ -154,7 +154,7 @@ def unsupported(platform: Platform, gates: FeatureGates) -> str | None:
     return None
 
 
-def _rate_limiter(options: Options) -> RateLimiter | None:
+def rate_limiter(options: Options) -> RateLimiter | None:
     """A fixed rate if --qps sets one; by default a rate that adapts to the API server."""
     if options.qps > 0:
         return TokenBucket(options.qps, options.burst)

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from manta.api.resources import PODS
 from manta.api.usage import UsageError
 from manta.httpserver.address import Address
+from manta.kube.client import Client
+from manta.kube.rate_limiter import AdaptiveRateLimiter, TokenBucket
+from manta.kube.transport import Response
 from manta.operator.feature_gates import GATES, parse_feature_gates
 from manta.operator.option_table import FLAGS, VARIABLES
 from manta.operator.options import Options, add_flags, options_from
+from manta.operator.process import rate_limiter
 from manta.rules.settings import FeatureGates, Settings
+from support.faults import everything
+from support.virtual import faulty, virtual_plane, virtually
 
 
 def read(*flags: str, environment: Mapping[str, str] | None = None) -> Options:
@@ -74,8 +82,20 @@ def test_two_gang_schedulers_at_once_are_refused() -> None:
         read("--enable-batch-scheduler", "--batch-scheduler=yunikorn")
 
 
-def test_a_rate_below_zero_is_no_limit() -> None:
-    assert read("--qps=-1").qps < 0
+@virtually
+async def test_the_rate_is_halved_by_a_429_unless_a_number_fixes_it() -> None:
+    adaptive, fixed = rate_limiter(read()), rate_limiter(read("--qps=7", "--burst=9"))
+    assert isinstance(adaptive, AdaptiveRateLimiter)
+    assert isinstance(fixed, TokenBucket)
+    assert rate_limiter(read("--qps=-1")) is None
+    assert adaptive.rate == math.inf
+    for _ in range(80):
+        await adaptive.acquire()
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        faults.answer(everything, Response(429, {"retry-after": "0"}, b""), times=1)
+        await Client(faults, limiter=adaptive).list(PODS)
+    assert 40 <= adaptive.rate < 50, "80 were sent in this second; it has grown a little since"
 
 
 @pytest.mark.parametrize("flag", ["--enable-batch-scheduler", "--batch-scheduler=yunikorn"])

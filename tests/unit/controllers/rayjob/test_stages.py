@@ -392,14 +392,14 @@ def test_equal_snapshots_give_equal_steps() -> None:
     assert status_after(first) == status_after(second)
 
 
-def test_a_job_that_waits_for_its_user_can_be_suspended() -> None:
-    spec = {
-        "submissionMode": "InteractiveMode",
-        "suspend": True,
-        "shutdownAfterJobFinishes": True,
-    }
-    waiting = running(status={"jobDeploymentStatus": "Waiting", "jobId": ""}, spec=spec)
-    assert stage_after(waiting) == Stage.SUSPENDING
+def test_a_job_that_waits_for_its_user_can_be_suspended_and_has_a_deadline() -> None:
+    spec = {"submissionMode": "InteractiveMode", "shutdownAfterJobFinishes": True}
+    status = {"jobDeploymentStatus": "Waiting", "jobId": ""}
+    suspended = running(status=status, spec={**spec, "suspend": True})
+    assert stage_after(suspended) == Stage.SUSPENDING
+    late = running(status=status, spec={**spec, "activeDeadlineSeconds": 5})
+    after = status_after(late, UNTRIED)
+    assert (after.job_deployment_status, after.reason) == (Stage.FAILED, "DeadlineExceeded")
 
 
 # ── beside the head ──────────────────────────────────────────────────────────────────────

@@ -354,6 +354,13 @@ def test_an_invalid_spec_is_reported_and_an_edit_recovers() -> None:
     assert ready.last_transition_time == format_time(NOW)  # the time to become ready starts again
 
 
+def test_an_invalid_service_has_no_service_status() -> None:
+    runs = says(("Ready", "True", "NonZeroServeEndpoints")) | {"serviceStatus": "Running"}
+    invalid = a_snapshot(runs, violations=(Violation("spec.x", 1, "must be 2"),))
+    assert invalid.status.service_status == "Running"
+    assert status_after(invalid).service_status == ""
+
+
 def test_event_and_condition_name_field_value_and_cure() -> None:
     wrong = (Violation("spec.a", -1, "must be zero or more"), Violation("spec.b", "x", "remove it"))
     invalid = a_snapshot(violations=wrong)
