@@ -22,6 +22,7 @@ from manta.ray.dashboard import Dashboard
 from manta.ray.models import Target, Unreachable
 from manta.ray.transport import Reply
 from manta.rules.settings import Settings
+from manta.rules.usage import usage_of
 from manta.runtime.manager import Manager
 from support.activity import FakeActivities, FakeUse
 from support.plane import MemoryPlane
@@ -459,6 +460,23 @@ async def test_nothing_is_written_while_nothing_changes() -> None:
         assert (await scenario.cluster()).metadata.resource_version == version
         rounds = sum("component" in path for _, path in scenario.ray.asked)
         assert rounds <= 4 * 3600 / 300 + 5
+
+
+def counted_cpus(cluster: RayCluster) -> float:
+    usage = usage_of(cluster.metadata)
+    return usage.cpus if usage else 0.0
+
+
+@virtually
+async def test_pods_are_counted_from_when_they_have_a_node() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create()
+        cluster = await scenario.until(lambda one: usage_of(one.metadata), 60)
+        assert counted_cpus(cluster) == 0
+        client, head = scenario.plane.client, cluster.status.head.pod_name
+        body = {"metadata": {"name": head}, "target": {"kind": "Node", "name": "n1"}}
+        await client.create(PODS, NAMESPACE, body, subresource=(head, "binding"))
+        await scenario.until(lambda one: counted_cpus(one) == 1, 300)
 
 
 @virtually

@@ -14,10 +14,10 @@ from typing import Any
 
 from manta.api.core import Container, ContainerStatus, Pod, PodSpec, PodStatus
 from manta.api.meta import ObjectMeta, Uid
-from manta.api.ray.cluster import RayCluster, RayClusterSpec, RayClusterStatus
+from manta.api.ray.cluster import RayCluster, RayClusterSpec
 from manta.controllers.idlesuspend.facts import query_is_due
 from manta.controllers.idlesuspend.plan import plan
-from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
+from manta.controllers.idlesuspend.snapshot import Answer, Held, IdleSnapshot
 from manta.ray.activity import InUse, NotInUse, read_activity
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Target, Unreachable
@@ -154,8 +154,7 @@ class Life:
 
     def cluster(self) -> RayCluster:
         meta = ObjectMeta(name="demo", namespace="default", uid=Uid("u"), annotations=self.marks)
-        status = RayClusterStatus(desired_cpu="4", desired_gpu="1")
-        return RayCluster(metadata=meta, spec=RayClusterSpec(), status=status)
+        return RayCluster(metadata=meta, spec=RayClusterSpec())
 
     def snapshot(self) -> IdleSnapshot:
         status = ContainerStatus(name="ray", ready=True)
@@ -164,7 +163,7 @@ class Life:
             spec=PodSpec(containers=(Container(name="ray"),)),
             status=PodStatus(container_statuses=(status,)),
         )
-        return IdleSnapshot(self.cluster(), self.limit, self.moment, pod, self.answer)
+        return IdleSnapshot(self.cluster(), self.limit, self.moment, pod, self.answer, Held(4, 1))
 
     @property
     def moment(self) -> datetime:

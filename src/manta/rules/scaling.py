@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from manta.api.core import Pod
 from manta.api.quantity import ZERO, Quantity
 from manta.api.ray.cluster import RayClusterSpec, WorkerGroupSpec
 from manta.api.ray.names import RESOURCE_GOOGLE_TPU
@@ -71,6 +72,17 @@ def pod_resources(template: Mapping[str, Any]) -> dict[str, Quantity]:
         wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
         for name, text in wanted.items():
             total[name] = total.get(name, ZERO) + (Quantity.parse_or_none(text) or ZERO)
+    return total
+
+
+def scheduled_resources(pods: Iterable[Pod]) -> dict[str, Quantity]:
+    """What Pods of a server ask for: requests, else limits."""
+    total: dict[str, Quantity] = {}
+    for pod in pods:
+        for container in pod.spec.containers:
+            wanted = {**container.resources.limits, **container.resources.requests}
+            amounts = {name: Quantity.parse(text) for name, text in wanted.items()}
+            total = sum_resources(total, amounts)
     return total
 
 

@@ -1,9 +1,10 @@
-"""Label selectors of the operator's informers. Equal selectors share one informer."""
+"""Label selectors and indexes of the operator's informers. Equal selectors share one informer."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from manta.api.meta import Key, Object
 from manta.api.ray import names
 from manta.api.well_known import LABEL_JOB_NAME
 
@@ -19,3 +20,11 @@ SUBMITTER_PODS: Final = f"{names.LABEL_ORIGIN_KIND}=RayJob,{LABEL_JOB_NAME}"
 
 OF_A_CLUSTER: Final = names.LABEL_CLUSTER
 """Roles, Ingresses, Secrets and others with the label of a RayCluster."""
+
+BY_CLUSTER: Final = "ray cluster"
+"""Index: objects by the namespace and name of the RayCluster that their label names."""
+
+
+def by_cluster(one: Object) -> tuple[str, ...]:
+    name = one.metadata.labels.get(names.LABEL_CLUSTER)
+    return (str(Key(one.metadata.namespace, name)),) if name else ()

@@ -20,7 +20,7 @@ from manta.ray.dashboard import Dashboard
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
-from manta.rules.selection import RAY_PODS
+from manta.rules.selection import BY_CLUSTER, RAY_PODS, by_cluster
 from manta.rules.settings import Settings
 from manta.runtime.controller import Watch, mapped_keys
 from manta.runtime.failures import FailureCondition
@@ -41,7 +41,7 @@ class IdleSuspendReconciler(Reconciler[IdleSnapshot, RayClusterStatus]):
         self.subjects = self._clusters = manager.informer(RAY_CLUSTERS, RayCluster)
         self._observer = Observer(
             self._clusters,
-            manager.informer(PODS, Pod, labels=RAY_PODS),
+            manager.informer(PODS, Pod, labels=RAY_PODS, indexes={BY_CLUSTER: by_cluster}),
             manager.informer(SERVICES, Service),
             dashboard,
             manager.client,

@@ -20,7 +20,10 @@ from manta.runtime.metrics import Computed, Registry
 
 Row = tuple[tuple[str, ...], float]
 _LABELS = ("namespace", "cluster", "user", "state")
-_ABOUT = "-hours of RayClusters that are watched for idleness, while this process leads."
+_ABOUT = (
+    "-hours that the scheduled Pods of RayClusters with a limit of idleness request, used and idle, while this "
+    "process leads."
+)
 
 
 @dataclass(slots=True)

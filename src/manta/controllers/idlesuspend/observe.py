@@ -18,6 +18,7 @@ from manta.api.ray.job import TERMINAL_DEPLOYMENT_STATUSES, JobDeploymentStatus
 from manta.api.ray.resources import RAY_JOBS
 from manta.controllers.idlesuspend.facts import current_answer, decision_at, query_is_due
 from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
+from manta.controllers.idlesuspend.usage import held_by
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
 from manta.ray.activity import Activity, InUse, NotInUse, read_activity
@@ -25,6 +26,7 @@ from manta.ray.dashboard import Dashboard
 from manta.ray.models import Target, Unreachable
 from manta.rules.idle import IdleLimit, idle_limit
 from manta.rules.running_head import token_secret
+from manta.rules.selection import BY_CLUSTER
 from manta.rules.settings import Settings
 from manta.rules.traits import Creator, creator, head_fqdn, head_service_name
 from manta.rules.validation.violation import Violation
@@ -105,6 +107,7 @@ class Observer:
             self._clock.now(),
             self._pods.get(Key(key.namespace, head)) if head else None,
             self._answers.get(key),
+            held_by(self._pods.by(BY_CLUSTER, str(key))),
             str(limit) if isinstance(limit, Violation) else "",
         )
 

@@ -33,6 +33,16 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What the Pods of the cluster that have a node ask for: one that waits for a GPU holds none."""
+
+    cpus: float = 0.0
+    gpus: float = 0.0
+    since: datetime | None = None
+    """When the last of these Pods got its node, if that is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class IdleSnapshot:
     cluster: RayCluster
     limit: IdleLimit | None
@@ -41,6 +51,7 @@ class IdleSnapshot:
     head_pod: Pod | None = None
     answer: Answer | None = None
     """None: Ray was not asked yet."""
+    held: Held = Held()
     violation: str = ""
     """What is wrong with the limit in its annotations. Then there is none."""
 

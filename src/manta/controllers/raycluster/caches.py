@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from manta.api.batch import Job
 from manta.api.certificates import Certificate
 from manta.api.core import PersistentVolumeClaim, Pod, Service, ServiceAccount
-from manta.api.meta import Key, Object
+from manta.api.meta import Object
 from manta.api.networking import Ingress, NetworkPolicy, Route
 from manta.api.policy import PodDisruptionBudget
-from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.rbac import Role, RoleBinding
 from manta.api.resources import (
@@ -38,16 +37,7 @@ from manta.api.scheduling import PodGroup, Workload, WorkloadPodGroup
 from manta.manifests.gang import pod_groups
 from manta.rules.selection import CLEANUP_JOBS, OF_A_CLUSTER, RAY_PODS
 from manta.rules.settings import Settings
-from manta.runtime.cache import Named
 from manta.runtime.informer import Informer
-
-BY_CLUSTER: Final = "ray cluster"
-"""Index: objects by the namespace and name of the RayCluster that their label names."""
-
-
-def by_cluster(one: Named) -> tuple[str, ...]:
-    name = one.metadata.labels.get(names.LABEL_CLUSTER)
-    return (str(Key(one.metadata.namespace, name)),) if name else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from manta.api.ray.cluster import ClusterConditionType, RayCluster, RayClusterSt
 from manta.api.ray.names import LABEL_CLUSTER
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.controllers.raycluster import metrics
-from manta.controllers.raycluster.caches import BY_CLUSTER, Caches, by_cluster, selections
+from manta.controllers.raycluster.caches import Caches, selections
 from manta.controllers.raycluster.draining_tasks import DrainingTasks
 from manta.controllers.raycluster.events import CONTROLLER, action_events
 from manta.controllers.raycluster.facts import all_pods_ready
@@ -32,6 +32,7 @@ from manta.reconcile.outcome import Outcome
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.rules.rolling_update import rolling_update
+from manta.rules.selection import BY_CLUSTER, by_cluster
 from manta.rules.settings import Settings
 from manta.rules.traits import protects_head
 from manta.runtime.controller import Watch, mapped_keys, own_key, owner_keys

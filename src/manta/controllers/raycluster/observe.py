@@ -11,7 +11,7 @@ from manta.api.core import Pod, Service
 from manta.api.meta import Key
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
-from manta.controllers.raycluster.caches import BY_CLUSTER, Caches
+from manta.controllers.raycluster.caches import Caches
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.manifests.draining import head_pdb_name
 from manta.manifests.gang import gang_group_name
@@ -20,6 +20,7 @@ from manta.manifests.gcs_fault_tolerance import claim_name
 from manta.manifests.ingress import ingress_name, route_name
 from manta.manifests.rbac import rbac_name
 from manta.rules.rolling_update import rolling_update
+from manta.rules.selection import BY_CLUSTER
 from manta.rules.settings import Settings
 from manta.rules.traits import (
     StorageBackend,

@@ -18,7 +18,7 @@ from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster, RayClusterSpec
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import PODS
-from manta.controllers.raycluster.caches import BY_CLUSTER, Caches, by_cluster, selections
+from manta.controllers.raycluster.caches import Caches, selections
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import recreates
 from manta.controllers.raycluster.forecast import MAX_STEPS, Forecast, forecast
@@ -42,6 +42,7 @@ from manta.reconcile.preview import (
 from manta.rules.differences import Difference, differences
 from manta.rules.revisions import AT_ONCE, content, without_queue_additions
 from manta.rules.scaling import desired_replicas, max_replicas, min_replicas
+from manta.rules.selection import BY_CLUSTER, by_cluster
 from manta.rules.settings import Settings
 from manta.rules.spec_hash import ADDED_BY_QUEUES, hashed_part
 from manta.rules.traits import ray_container_of

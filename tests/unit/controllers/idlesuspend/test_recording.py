@@ -12,7 +12,7 @@ from manta.api.meta import Key, ObjectMeta, ResourceVersion, Uid
 from manta.api.ray.cluster import RayCluster
 from manta.controllers.idlesuspend.events import CONTROLLER
 from manta.controllers.idlesuspend.plan import plan
-from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
+from manta.controllers.idlesuspend.snapshot import Answer, Held, IdleSnapshot
 from manta.reconcile.observer import Reconciled
 from manta.reconcile.outcome import Outcome, Result
 from manta.recording.reader import Recorded, files_of, read_recording
@@ -30,7 +30,10 @@ META = ObjectMeta(
     annotations={"manta.ray.io/idle-since": "2026-01-01T11:00:00Z"},
 )
 LIMIT = IdleLimit(timedelta(minutes=30), timedelta(minutes=10))
-WHOLE = IdleSnapshot(RayCluster(metadata=META), LIMIT, NOW, answer=Answer(NOW, "", in_use=True))
+USED = Answer(NOW, "", in_use=True)
+WHOLE = IdleSnapshot(
+    RayCluster(metadata=META), LIMIT, NOW, answer=USED, held=Held(cpus=4, gpus=1, since=NOW)
+)
 INVALID = replace(WHOLE, limit=None, violation="metadata.annotations: soon: must be a duration")
 
 
