@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from manta.api.ray import names
-from manta.cli.plane.history_answers import AnswerPoller, answers_directory
+from manta.cli.plane.history_answers import AnswerPoller, answers_directory, kept_directory
 from manta.kube.transport import Response
 from support.history import SESSION, WHO
 
@@ -50,3 +51,14 @@ def test_a_token_that_is_no_header_stops_no_other_head(
     kept = [one for one in answers_directory(tmp_path).rglob("*") if one.is_file()]
     assert kept
     assert {one.relative_to(answers_directory(tmp_path)).parts[0] for one in kept} == {"well"}
+
+
+def test_answers_of_a_pod_that_waits_for_the_store_are_not_removed(tmp_path: Path) -> None:
+    """The store may be down for longer than an hour, and a Pod may be set aside."""
+    for uid in ("waits", "runs", "gone"):
+        place = answers_directory(tmp_path) / uid
+        place.mkdir(parents=True)
+        os.utime(place, (1, 1))
+    (kept_directory(tmp_path) / "waits").mkdir(parents=True)
+    AnswerPoller(cast("Any", FakeClient()), tmp_path).remove_old([head("runs")])
+    assert sorted(one.name for one in answers_directory(tmp_path).iterdir()) == ["runs", "waits"]

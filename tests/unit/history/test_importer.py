@@ -12,17 +12,15 @@ import pytest
 from manta.api.ray import names
 from manta.cli.plane import history
 from manta.cli.plane.history import HistoryImporter
+from manta.cli.plane.history_answers import kept_directory
 from manta.history import kept_pods
 from manta.history.store import Store, StoreError
-from manta.localplane.node.host.plane_id import NODE_DIRECTORY
 from manta.localplane.node.pod.kept import KeptPod
 from support.history import DEEP_POST, write_session
 
-KEPT = Path(NODE_DIRECTORY) / "kept"
-
 
 def keep(plane: Path, uid: str, posts: bytes = b"") -> Path:
-    directory = plane / KEPT / uid
+    directory = kept_directory(plane) / uid
     write_session(directory / "volume", {"job-driver-x.log": b"important\n"})
     annotations = {names.ANNOTATION_HISTORY: "raycluster/demo/demo"}
     record = KeptPod("default", f"demo-{uid}", uid, {}, annotations)

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from manta.cli.plane.history_answers import answers_directory
-from manta.localplane.node.host.plane_id import NODE_DIRECTORY
+from manta.cli.plane.history_answers import answers_directory, kept_directory
 from manta.localplane.private_files import write_private_file
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class HistoryImporter:
         from manta.localplane.node.pod.kept import kept_pods
 
         passed = True
-        for one in kept_pods(self._directory / NODE_DIRECTORY / "kept"):
+        for one in kept_pods(kept_directory(self._directory)):
             if self._ended:
                 break
             if one.name not in self._set_aside:

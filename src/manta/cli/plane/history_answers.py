@@ -21,6 +21,7 @@ from manta.api.resources import PODS, SECRETS
 from manta.kube.client import Client
 from manta.kube.errors import MantaError, NotFound
 from manta.kube.proxy import pod_proxy_path
+from manta.localplane.node.host.plane_id import NODE_DIRECTORY
 
 _AT_ONCE: Final = 4
 _UNSHIPPED_SECONDS: Final = 3600.0
@@ -32,24 +33,28 @@ def answers_directory(directory: Path) -> Path:
     return directory / "answers"
 
 
+def kept_directory(directory: Path) -> Path:
+    """Where the node agent moves what is kept of a Pod."""
+    return directory / NODE_DIRECTORY / "kept"
+
+
 class AnswerPoller:
     def __init__(self, client: Client, directory: Path) -> None:
         self._client = client
         self._directory = answers_directory(directory)
+        self._kept = kept_directory(directory)
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self) -> None:
         """Until cancelled."""
-        from manta.history.answers import pause_after, remove_old
+        from manta.history.answers import pause_after
 
         while True:
             began = time.monotonic()
             try:
                 heads = await self._heads()
                 await self.poll(heads)
-                uids = [one["metadata"]["uid"] for one in heads]
-                since = time.time() - _UNSHIPPED_SECONDS
-                await asyncio.to_thread(remove_old, self._directory, uids, since)
+                await asyncio.to_thread(self.remove_old, heads)
             except (MantaError, OSError) as error:
                 _warn("dashboards", error)
             await asyncio.sleep(pause_after(time.monotonic() - began))
@@ -61,6 +66,15 @@ class AnswerPoller:
             if isinstance(result, Exception):
                 meta = pod["metadata"]
                 _warn(f"the dashboard of Pod {meta['namespace']}/{meta['name']}", result)
+
+    def remove_old(self, heads: Sequence[Mapping[str, Any]]) -> None:
+        """Remove the answers of heads that neither run nor wait, with their logs, for the store. Blocking. Raises OSError."""
+        from manta.history.answers import remove_old
+        from manta.localplane.node.pod.kept import kept_pods
+
+        waiting = [one.name for one in kept_pods(self._kept)]
+        uids = [*waiting, *(one["metadata"]["uid"] for one in heads)]
+        remove_old(self._directory, uids, time.time() - _UNSHIPPED_SECONDS)
 
     async def _heads(self) -> list[Mapping[str, Any]]:
         """The running heads of clusters whose history is kept."""
