@@ -119,7 +119,11 @@ def operator_page() -> str:
 def events_page() -> str:
     parts = [
         f"# Events\n\n{WRITTEN}## All kinds\n\n| Reason | Type | Why |\n|---|---|---|\n",
-        f"| {RECONCILE_FAILED} | Warning | a reconcile raised; condition `{RECONCILE_ERROR}` |\n\n",
+        f"| {RECONCILE_FAILED} | Warning | a reconcile raised; condition `{RECONCILE_ERROR}` |\n",
+        (
+            "| FailedToCreate*Kind*, FailedToUpdate*Kind*, FailedToDelete*Kind* | Warning | an action without a reason of"
+            " its own failed |\n\n"
+        ),
     ]
     tables: tuple[tuple[str, tuple[ActionCause, ...]], ...] = (
         ("RayCluster", (*ClusterCause, *IdleCause)),

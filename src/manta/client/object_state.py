@@ -99,7 +99,7 @@ def _cron_job(document: Mapping[str, Any]) -> State:
 
 
 def _cron_violation(document: Mapping[str, Any]) -> str:
-    """Why the operator starts no job of a RayCronJob, whose status does not say it, only an Event. Empty: it is
+    """Why the operator starts no job of a RayCronJob, whose status does not say it with KubeRay's CRD. Empty: it is
     suspended, or valid; what a feature gate may allow is valid."""
     from manta.api.ray.cronjob import RayCronJob
     from manta.rules.settings import FeatureGates, Settings

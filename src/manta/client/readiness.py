@@ -28,6 +28,9 @@ _JOB_WAITS: Mapping[str, str] = {
 }
 """What a RayJob waits for whose operator wrote no message, by `jobDeploymentStatus`."""
 
+_RELEASING = ("Suspending", "Retrying")
+"""Stages in which only the condition names what does not go away."""
+
 
 def judge(kind: str, document: Mapping[str, Any]) -> Verdict:
     """Whether this object is ready. Kinds without a notion of readiness are always ready."""
@@ -60,12 +63,17 @@ def _reconcile_error(status: Mapping[str, Any]) -> str:
 
 def _judge_job(status: Mapping[str, Any]) -> Verdict:
     stage = status.get("jobDeploymentStatus", "")
-    message = (
-        status.get("message") or status.get("reason") or _JOB_WAITS.get(stage, f"stage {stage}")
-    )
+    waits_for = _message_of(status, "Ready") if stage in _RELEASING else ""
+    message = waits_for or status.get("message") or status.get("reason")
+    message = message or _JOB_WAITS.get(stage, f"stage {stage}")
     if stage in ("Failed", "ValidationFailed"):
         return Verdict(ready=False, failed=True, why=message)
     return Verdict(ready=stage == "Complete", why=message)
+
+
+def _message_of(status: Mapping[str, Any], type_: str) -> str:
+    conditions = status.get("conditions") or ()
+    return next((one.get("message", "") for one in conditions if one["type"] == type_), "")
 
 
 def _judge_cluster(document: Mapping[str, Any], status: Mapping[str, Any]) -> Verdict:

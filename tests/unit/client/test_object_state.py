@@ -120,6 +120,14 @@ def test_a_job_without_a_message_says_what_it_waits_for(stage: str, words: str) 
     assert state_of("RayJob", document({"jobDeploymentStatus": stage})).why == words
 
 
+@pytest.mark.parametrize("stage", ["Suspending", "Retrying"])
+def test_a_job_names_the_cluster_that_does_not_go_away(stage: str) -> None:
+    said = "RayCluster demo-a is being deleted but does not go away"
+    ready = {"type": "Ready", "status": "False", "reason": stage, "message": said}
+    status = {"jobDeploymentStatus": stage, "message": "boom", "conditions": [ready]}
+    assert state_of("RayJob", document(status)).why == said
+
+
 def test_a_long_line_is_cut_and_shows_it() -> None:
     assert one_line("a" * 500) == "a" * (MAX_LENGTH - 1) + "…"
     assert one_line("") == ""
