@@ -38,30 +38,33 @@ def is_state(wanted: str) -> Any:
     return lambda status: status.get("state") == wanted
 
 
-def rules_of_the_chart() -> list[Json]:
-    found = rendered("--set", "installCRDs=false", "--set", "activator.enabled=true")
+def rules_of_the_chart(role: str) -> list[Json]:
+    name = f"fullnameOverride={role.removesuffix('-activator')}"
+    found = rendered("--set", "installCRDs=false", "--set", "activator.enabled=true", "--set", name)
     [rules] = [
         one["rules"]
         for one in found
-        if one["kind"] == "ClusterRole" and one["metadata"]["name"] == ACTIVATOR
+        if one["kind"] == "ClusterRole" and one["metadata"]["name"] == role
     ]
     return list(rules)
 
 
 @asynccontextmanager
-async def an_activator(operated: OperatorFixture) -> AsyncIterator[Path]:
-    """`manta activator`, as the chart lets it; its kubeconfig."""
+async def an_activator(operated: OperatorFixture, *, killed: bool = False) -> AsyncIterator[Path]:
+    """`manta activator`, as the chart lets it; its kubeconfig. In the end it is stopped, or `killed`, and uninstalled."""
     if operated.external:
         pytest.skip("it would take part in the clusters of others")
-    async with account_with(operated, ACTIVATOR, rules_of_the_chart()) as kubeconfig:
+    role = f"{operated.namespace}-{ACTIVATOR}"
+    async with account_with(operated, ACTIVATOR, rules_of_the_chart(role)) as kubeconfig:
         command = [str(Path(sys.executable).with_name("manta")), "activator"]
-        where = ["--kubeconfig", str(kubeconfig), "--address", own_address()]
+        where = ["--kubeconfig", str(kubeconfig), "--address", own_address(), "--owner", role]
         process = OperatorProcess([*command, *where], operated.directory / "activator.log")
         await process.start()
         try:
             yield kubeconfig
         finally:
-            await process.stop()  # asserts that nothing was forbidden
+            # To stop asserts that nothing was forbidden.
+            await (process.kill() if killed else process.stop())
 
 
 async def fall_asleep(operated: OperatorFixture, name: str) -> None:
@@ -100,9 +103,11 @@ async def test_a_connection_wakes_a_cluster_that_sleeps_and_is_served_by_its_hea
     async with an_activator(operated) as kubeconfig:
         await fall_asleep(operated, name)
         one = await stand_in(operated, name)
-        service = await operated.get(SERVICES, f"{name}-head-svc")
-        assert service is not None
-        assert one["metadata"]["ownerReferences"][0]["uid"] == service["metadata"]["uid"]
+        [owner] = one["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["name"]) == (
+            "ClusterRole",
+            f"{operated.namespace}-{ACTIVATOR}",
+        )
         assert one["metadata"]["labels"]["kubernetes.io/service-name"] == f"{name}-head-svc"
         ports = {port["name"]: port["port"] for port in one["ports"]}
         assert "dashboard" in ports
@@ -165,3 +170,20 @@ async def test_a_cluster_that_is_deleted_in_its_sleep_leaves_no_endpoints(
         await operated.delete(RAY_CLUSTERS, name)
         await operated.until_gone(RAY_CLUSTERS, name)
         await operated.until_none(ENDPOINT_SLICES, OF_THE_ACTIVATOR)
+
+
+@pytest.mark.timeout(240)
+async def test_one_that_is_killed_and_uninstalled_leaves_no_endpoints(
+    operated: OperatorFixture, name: str
+) -> None:
+    body = a_cluster(operated, name)
+    body["spec"]["headGroupSpec"]["serviceType"] = "NodePort"
+    await operated.make(RAY_CLUSTERS, body)
+    await operated.until(RAY_CLUSTERS, name, is_state("ready"))
+    async with an_activator(operated, killed=True):
+        await fall_asleep(operated, name)
+        await stand_in(operated, name)
+    assert await operated.get(SERVICES, f"{name}-head-svc") is not None
+    await operated.until_none(ENDPOINT_SLICES, OF_THE_ACTIVATOR)
+    await operated.delete(RAY_CLUSTERS, name)
+    await operated.until_gone(RAY_CLUSTERS, name)
