@@ -102,6 +102,16 @@ BUGS: tuple[Bug, ...] = (
         "pod-deletion",
     ),
     _own(
+        "same-head",
+        "the head of a resumed cluster has the name of the first one",
+        (
+            "manifests/head_pod.py",
+            "    follows = cluster.status.head.pod_name or _resumed_by(cluster)",
+            "    follows = cluster.status.head.pod_name",
+        ),
+        "head-names",
+    ),
+    _own(
         "rolls-fast",
         "a rolling update deletes two workers more than may be missing",
         (

@@ -8,13 +8,14 @@ one, write a class and enter it in `ORACLES`.
 from simulation.oracles.jobs import AsRaySays, OneJobPerTick, RunsOnce, TerminalStays
 from simulation.oracles.oracle import Oracle, is_operator
 from simulation.oracles.ownership import DeletesByUid, FinalizersEnd, OwnObjectsOnly
-from simulation.oracles.pods import NoExtraPods, OneHead, PodDeletions, RollsGently
+from simulation.oracles.pods import NewHeadNames, NoExtraPods, OneHead, PodDeletions, RollsGently
 from simulation.oracles.processes import BacksOff, GenerationsOnly, LeaderWrites, NoReconcileRaises
 from simulation.oracles.services import ConfigOnce, ServesOnly, TwoClusters
 from simulation.oracles.states import AsSpecified, WaitsAreVisible
 
 ORACLES: tuple[type[Oracle], ...] = (
     OneHead,
+    NewHeadNames,
     PodDeletions,
     NoExtraPods,
     RollsGently,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from manta.api.ray import names
+from simulation.history import ClusterHistory
 from simulation.oracles.oracle import (
+    CLUSTERS,
     Object,
     Oracle,
     controller_of,
@@ -15,6 +18,9 @@ from simulation.oracles.oracle import (
     runs,
 )
 from simulation.plane import Written
+
+if TYPE_CHECKING:
+    from simulation.world import World
 
 
 class OneHead(Oracle):
@@ -33,6 +39,30 @@ class OneHead(Oracle):
             same = other is not None and owner["uid"] == other["uid"] and is_head(pod)
             if same and pod["metadata"]["uid"] != written.metadata["uid"] and runs(pod):
                 yield f"heads {pod['metadata']['name']} and {written.name} both run"
+
+
+class NewHeadNames(Oracle):
+    """A head never has the name of an earlier head that the status of its RayCluster named, unless the name is fixed by
+    the settings, or the name was dropped because that head of a job in SidecarMode never began."""
+
+    name = "head-names"
+
+    def __init__(self, world: World, history: ClusterHistory) -> None:
+        super().__init__(world, history)
+        self._named: dict[str, set[str]] = {}
+
+    def written(self, written: Written) -> Iterator[str]:
+        meta = written.metadata
+        if written.resource == CLUSTERS and is_operator(written.by):
+            head = (written.object.get("status") or {}).get("head") or {}
+            if (meta.get("labels") or {}).get(names.LABEL_JOB_SUBMISSION_MODE) != "SidecarMode":
+                self._named.setdefault(meta["uid"], set()).add(head.get("podName", ""))
+        if written.resource != "pods" or written.type != "ADDED" or not is_head(written.object):
+            return
+        owner = controller_of(written.object) or {}
+        is_fixed = written.name.endswith("-head")
+        if written.name in self._named.get(owner.get("uid", ""), ()) and not is_fixed:
+            yield f"{written.by} created head {written.name}: an earlier head had this name"
 
 
 class PodDeletions(Oracle):
