@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.test_console_browser import VIEWS
 from cluster.test_console_up import Shell, shell
 from support.axe import violations
 from support.browser import CHROMIUM, Page, browser
+from support.console_person import VIEWS
 from support.history import recorded_session
 from unit.console.test_history import PATH
 

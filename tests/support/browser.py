@@ -169,8 +169,10 @@ class Page:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         await self.call("Emulation.setEmulatedMedia", features=features)
 
-    async def screenshot(self, path: Path) -> None:
-        found = await self.call("Page.captureScreenshot", format="png")
+    async def screenshot(self, path: Path, clip: dict[str, float] | None = None) -> None:
+        """Of what the window shows, or of a part of the page."""
+        part = {"clip": clip, "captureBeyondViewport": True} if clip else {}
+        found = await self.call("Page.captureScreenshot", format="png", **part)
         path.write_bytes(base64.b64decode(found["data"]))
 
 

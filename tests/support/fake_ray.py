@@ -24,6 +24,7 @@ class FakeJob:
     message: str = ""
     start_time: int = 0
     end_time: int = 0
+    log: str = ""
 
     def document(self, job_id: str) -> dict[str, Any]:
         return {
@@ -82,6 +83,8 @@ class FakeRay:
     probes: list[str] = field(default_factory=list)
     metrics: Callable[[str], Reply | Unreachable] = lambda url: Reply(200, b"")
     """The page of metrics at this URL of a Pod."""
+    clock: Callable[[], float] | None = None
+    """Seconds since 1970; None: those of the loop since 2026."""
     hanging: set[str] = field(default_factory=set)
     """Head Services whose dashboards take a request and never answer it."""
 
@@ -105,6 +108,8 @@ class FakeRay:
             job.status, job.message, job.end_time = status, message, self._now_ms()
 
     def _now_ms(self) -> int:
+        if self.clock is not None:
+            return int(self.clock() * 1000)
         return 1_767_225_600_000 + int(asyncio.get_running_loop().time() * 1000)
 
     # ── the courier ──────────────────────────────────────────────────────────────────────
@@ -158,6 +163,8 @@ class FakeRay:
         if parts[1:] == ["stop"]:
             self.end(head, parts[0], "STOPPED")
             return Reply(200, b'{"stopped": true}')
+        if parts[1:] == ["logs"]:
+            return Reply(200, json.dumps({"logs": job.log}).encode())
         return Reply(200, json.dumps(job.document(parts[0])).encode())
 
     def _submit(self, service: str, head: FakeHead, request: dict[str, Any]) -> Reply:
