@@ -258,7 +258,7 @@ GUARDS: tuple[Guard, ...] = (
             "    going = NOTHING",
         ),
         real=True,
-        seen="2026-11-15",
+        seen="2026-11-19",
     ),
     guard(
         21,
@@ -639,7 +639,7 @@ GUARDS: tuple[Guard, ...] = (
             '    return complete_worker(params, head_address=f"127.0.0.1:{node.port}")',
         ),
         real=True,
-        seen="2026-11-15",
+        seen="2026-11-19",
     ),
     guard(
         82,
