@@ -24,6 +24,7 @@ MARK: Final = "redacted."
 """Beginning of every digest. It needs no quotes in a shell, in YAML or in JSON."""
 TOKEN: Final = re.compile(r"redacted\.[0-9a-f]{16}")
 SHORT: Final = 3
+_VARIABLE: Final = re.compile(r"\$(?:[^\W\d]\w*|\{[^\W\d]\w*\})")
 _FLAGS: Final = frozenset(("true", "false", "none", "null"))
 
 _SECRET_ENV: Final = frozenset(
@@ -50,24 +51,29 @@ _NAMES_A_SECRET: Final = re.compile(
 """`secretName` and `tokenPath` name a secret; they are none."""
 LAST_APPLIED: Final = "last-applied-configuration"
 
-_PEM: Final = (
-    r"(?P<pem>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z))"
+_BEGIN: Final = "-----BEGIN [A-Z ]*PRIVATE KEY-----"
+_KEY_END: Final = "-----END [A-Z ]*PRIVATE KEY-----"
+_PRIVATE_KEY: Final = re.compile(
+    rf"(?P<pem>{_BEGIN}(?:.{{0,16384}}?{_KEY_END}|(?:\s+[\w+/=]{{16,}}(?=\s|\Z))*))", re.DOTALL
 )
-_PRIVATE_KEY: Final = re.compile(_PEM, re.DOTALL)
-_END: Final = r"\s\"',;&}\])$\\"
+"""In a log: without an end only the lines that look like a key's."""
+_END: Final = r"\s\"',;&}\])\\"
 """What ends a value without quotes."""
+_NAMED: Final = rf"(?:{_WORD})[\w-]{{0,64}}\\?[\"']?\s?[=:]\s?|(?<![\w-])--[\w-]{{0,64}}(?:{_WORD})\s+|requirepass\s+"
+"""What stands before a secret: `redis-password: `, `--token `."""
 _PATTERNS: Final = re.compile(
-    _PEM + r"|(?P<jwt>eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)"
+    rf"(?P<pem>{_BEGIN}.*?(?:{_KEY_END}|\Z))"
+    r"|(?P<jwt>(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)"
     r"|(?P<key>\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}"
     r"|\bhf_\w{16,}|\bsk-[\w-]{16,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{30,}|\bnpm_\w{30,})"
     r"|(?P<scheme>\b(?:bearer|basic|authorization\s?[=:]\s?token)\s+)(?P<bearer>[\w.~+/=-]{8,})"
-    r"|(?P<url>://[^/\s:@\"']*:)(?P<userinfo>[^@/\s\"']+)(?=@)"
-    rf"|(?:[\w.-]*(?:{_WORD})[\w-]*\\?[\"']?\s?[=:]\s?|--[\w-]*(?:{_WORD})\s+)"
-    r"(?P<quote>\\?[\"'])(?!(?:bearer|basic)\s)(?P<quoted>[^\n$\\]{4,}?)(?=(?P=quote))"
-    rf"|(?P<name>[\w.-]*(?:{_WORD})[\w-]*\\?[\"']?\s?[=:]\s?\\?[\"']?(?:(?:bearer|basic)\s+)?|--[\w-]*(?:{_WORD})\s+)"
-    rf"(?P<value>[^{_END}]{{4,}}(?:,[^{_END}=:]+(?=[\s;&\"']|\Z))*)",
+    r"|(?P<url>://[^/\s:@\"']*:)(?P<userinfo>[^/\s\"']+)(?=@)"
+    rf"|(?:{_NAMED})(?P<quote>\\?[\"'])(?!(?:bearer|basic)\s)(?P<quoted>[^\n\\]{{4,}}?)(?=(?P=quote))"
+    rf"|(?P<name>(?:{_NAMED})\\?[\"']?(?:(?:bearer|basic)\s+)?)"
+    rf"(?P<value>[^{_END}$][^{_END}]*+(?:,[^{_END}=:]++(?![=:]))*)",
     re.IGNORECASE | re.DOTALL,
 )
+"""Linear in the text: what has no bound begins with something rare, or is never tried again."""
 _RUNTIME_ENV: Final = re.compile(
     r'(?P<flag>--(?:runtime-env-json|metadata-json)[ =])"(?P<json>(?:[^"\\]|\\.)*)"', re.DOTALL
 )
@@ -168,8 +174,8 @@ class Redactor:
         text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
         if len(text) <= SHORT or text.lower() in _FLAGS or TOKEN.fullmatch(text):
             return value
-        if text.startswith("$(") or (text.startswith("$") and text[1:].isidentifier()):
-            return value  # a reference to a variable
+        if text.startswith("$(") or _VARIABLE.fullmatch(text):
+            return value
         return self._token(text)
 
     def _token(self, text: str) -> str:

@@ -45,6 +45,11 @@ def clean(value: Any) -> Any:
         {"command": [f"MYSQL_PWD={SECRET} python a.py"]},
         {"command": [f"redis-server --requirepass {SECRET}"]},
         {"message": f"Authorization: Token {SECRET}"},
+        {"command": [f"--password=ab,{SECRET},ef"]},
+        {"command": [f"--password='a${SECRET}'"]},
+        {"command": [f"--password=hun${SECRET}"]},
+        {"address": f"redis://:pa@{SECRET}@host"},
+        {"text": f"requirepass {SECRET}"},
         {"message": f"https://bucket/a?X-Amz-Signature={SECRET}"},
         {"default_container_envs": [{"name": "A", "value": SECRET}]},
     ],
@@ -61,6 +66,23 @@ def test_a_log_loses_a_private_key_of_many_lines_and_keeps_its_other_lines() -> 
     assert SECRET not in found
     assert found.splitlines()[0] == "starting"
     assert found.splitlines()[-1] == "ready"
+
+
+def test_the_beginning_of_a_key_without_its_end_hides_no_other_line() -> None:
+    begin = "-----BEGIN PRIVATE KEY-----"
+    found = Redactor(b"salt").log(f"{begin}\n{'A' * 64}\nready\nsaid: {begin}\nstopped")
+    assert "A" * 64 not in found
+    assert [line for line in found.splitlines() if "redacted" not in line] == ["ready", "stopped"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A" * 200_000 + "-json", "eyJ" * 60_000, "token" * 40_000, "--" * 90_000 + " password"],
+)
+@pytest.mark.timeout(20)
+def test_a_long_word_takes_no_longer_than_its_length(text: str) -> None:
+    """Minutes to hours, when a match could begin at each letter."""
+    assert len(Redactor(b"salt").text(text)) <= len(text)
 
 
 @pytest.mark.parametrize(
