@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
@@ -43,6 +43,8 @@ _NODE_FILE = re.compile(r".*_([0-9a-f]{56})")
 _COMPRESSION: Final = 5
 _SKIPPED: Final = ("old/", "nsight/", "profiles/", "rocprof_sys/")
 """Directories of `logs` that hold copies or binary profiles."""
+_LASTING: Final = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
+"""Errors that the same file has at the next try too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,34 @@ class Shipped:
     """Bytes of files that went away before they were shipped, by path."""
     skipped: int = 0
     """Files and directories that turned out not to be readable, have a name that cannot be kept, or are too many."""
+    failed: OSError | None = None
+    """Why some of them could not be read, if that may pass, such as EMFILE or EIO."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a round saw of the files."""
+
+    inodes: set[int] = field(default_factory=set)
+    skipped: dict[str, Exception] = field(default_factory=dict)
+    """What could not be read, by path."""
+    unread: set[str] = field(default_factory=set)
+    """Paths of directories and files that are there, or may be, and of which the round knows no more."""
+
+    def skip(self, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            self.skipped[str(error.filename)] = error
+
+    def is_gone(self, path: str) -> bool:
+        """Whether a file that was not found is not there."""
+        return self.unread.isdisjoint((path, *map(str, PurePosixPath(path).parents)))
+
+    def failed(self) -> OSError | None:
+        """The first error that may pass."""
+        for error in self.skipped.values():
+            if isinstance(error, OSError) and error.errno not in _LASTING:
+                return error
+        return None
 
 
 class SessionShipper:
@@ -138,12 +168,11 @@ class SessionShipper:
     def ship(self) -> Shipped:
         """One round: ship everything new. Raises StoreError."""
         done = Shipped()
-        skipped: dict[str, Exception] = {}
-        present: set[int] = set()
+        seen = _Seen()
         self._describe(anew=False)
         try:
-            for found in self._files(skipped):
-                present.add(found.inode)
+            for found in self._files(seen):
+                seen.inodes.add(found.inode)
                 if len(self._state.files) >= MAX_FILES and found.inode not in self._state.files:
                     continue
                 try:
@@ -151,10 +180,11 @@ class SessionShipper:
                 except FileNotFoundError:  # rotated a moment ago
                     continue
                 except (OSError, InvalidName) as error:  # those of the store are StoreErrors
-                    skipped[found.path] = error
-            self._forget_missing(present, done)
+                    seen.skipped[found.path] = error
+            self._forget_missing(seen, done)
         finally:
-            done.skipped = self._say_skipped(skipped) + self._say_too_many(present)
+            done.skipped = self._say_skipped(seen.skipped) + self._say_too_many(seen.inodes)
+            done.failed = seen.failed()
             _save(self._state_file, self._state)
         return done
 
@@ -198,35 +228,36 @@ class SessionShipper:
                 self._store.create(key, msgspec.json.encode(content))
                 described += [key] if key not in described else []
 
-    def _files(self, skipped: dict[str, Exception]) -> Iterator[FoundFile]:
-        """The log files. What cannot be read is added to `skipped`, by path."""
-
-        def skip(error: OSError) -> None:
-            if not isinstance(error, FileNotFoundError):
-                skipped[str(error.filename)] = error
-
+    def _files(self, seen: _Seen) -> Iterator[FoundFile]:
+        """The log files. What cannot be read is added to `seen`."""
         try:
-            yield from self._walk(skip)
-        except OSError as error:  # of the directory itself
-            skip(error)
+            yield from self._walk(seen)
+        except FileNotFoundError:  # there are no logs
+            return
+        except OSError as error:  # of a directory that is open: the walk ends
+            seen.skip(error)
+            seen.unread.add(".")
 
-    def _walk(self, skip: Callable[[OSError], None]) -> Iterator[FoundFile]:
+    def _walk(self, seen: _Seen) -> Iterator[FoundFile]:
         logs = self._directory / "logs"
-        for place, inner, names, fd in os.fwalk(logs, onerror=skip, follow_symlinks=False):
+        for place, inner, names, fd in os.fwalk(logs, onerror=seen.skip, follow_symlinks=False):
             inner.sort()
             below = os.path.relpath(place, logs)
+            seen.unread.discard(below)
             if below.count("/") >= MAX_DEPTH:
                 for name in inner:
-                    skip(OSError(errno.ELOOP, "it is nested too deeply", f"{below}/{name}"))
+                    seen.skip(OSError(errno.ELOOP, "it is nested too deeply", f"{below}/{name}"))
                 inner.clear()
+            seen.unread.update(_join(below, name) for name in inner)
             for name in sorted(names):
-                path = name if below == "." else f"{below}/{name}"
+                path = _join(below, name)
                 if path.startswith(_SKIPPED):
                     continue
                 try:
                     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 except OSError as error:
-                    skip(error)
+                    seen.skip(OSError(error.errno, error.strerror, path))
+                    seen.unread.add(path)
                     continue
                 if stat.S_ISREG(status.st_mode):
                     yield FoundFile(status.st_ino, path, status.st_size, status.st_mtime_ns)
@@ -280,13 +311,18 @@ class SessionShipper:
             done.objects += 1
             done.bytes += len(part)
 
-    def _forget_missing(self, present: AbstractSet[int], done: Shipped) -> None:
+    def _forget_missing(self, seen: _Seen, done: Shipped) -> None:
         """Rotation deletes old files. What was not shipped of them is lost: report it."""
-        missing = self._state.files.keys() - present
+        missing = self._state.files.keys() - seen.inodes
         if missing:  # but for those that got another name while the round looked
-            missing -= {one.inode for one in self._files({})}
+            missing -= {one.inode for one in self._files(seen)}
         for inode in missing:
-            _report(self._state.files.pop(inode), done)
+            if seen.is_gone(self._state.files[inode].path):
+                _report(self._state.files.pop(inode), done)
+
+
+def _join(directory: str, name: str) -> str:
+    return name if directory == "." else f"{directory}/{name}"
 
 
 def _report(gone: FileState, done: Shipped) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,6 +158,51 @@ def test_a_file_that_cannot_be_read_stops_no_other_and_is_said_once(
     refused.clear()
     assert own.ship().objects == 2
     assert content(tmp_path, store, "b.log") == b"b\n"
+
+
+@pytest.mark.parametrize(("where", "name"), [("open", "deep"), ("scandir", ""), ("stat", "b.log")])
+def test_files_that_a_round_cannot_see_are_not_shipped_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, name: str
+) -> None:
+    real = getattr(os, where)
+
+    def out_of_files(path: str | int, *args: Any, **kwargs: Any) -> Any:
+        if not name or Path(str(path)).name == name:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return real(path, *args, **kwargs)
+
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": b"a\n", "deep/b.log": b"b\n"})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    with monkeypatch.context() as broken:
+        broken.setattr(os, where, out_of_files)
+        found = own.ship()
+    assert (found.bytes, found.dropped, found.skipped) == (0, {}, 1)
+    assert found.failed is not None
+    again = own.ship()
+    assert (again.objects, again.failed) == (0, None)
+    assert content(tmp_path, store, "deep/b.log") == b"b\n"
+
+
+def test_a_file_below_a_removed_directory_is_forgotten_beside_one_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def for_another_user(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None):
+        if Path(path).name == "private":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    logs = {"gone/a.log": b"a\n", "private/b.log": b"b\n"}
+    session = write_session(tmp_path / "ray", logs)
+    own = shipper(tmp_path, file_store(tmp_path), session)
+    own.ship()
+    shutil.rmtree(session / "logs/gone")
+    monkeypatch.setattr(os, "open", for_another_user)
+    assert own.ship().failed is None
+    assert [one.path for one in own._state.files.values()] == ["private/b.log"]
 
 
 def test_a_deep_directory_stops_no_other_file(
