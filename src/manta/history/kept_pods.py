@@ -33,19 +33,23 @@ def identity(pod: KeptPod) -> Identity | None:
 def import_pod(store: Store, directory: Path, answers: Path) -> None:
     """Ship one kept directory and remove it. Blocking; can be repeated. Raises StoreError or OSError.
 
+    An error of one log that may pass is raised after the others were shipped; the directory stays.
     `answers`: what the dashboard of this Pod answered.
     """
+    failed: OSError | None = None
     who = _identity_of(directory)
     if who is not None:
         for session in session_directories(directory / VOLUME):
             try:
                 shipper = SessionShipper(store, who, session, directory / f"{session.name}.state")
-                shipper.ship()
+                failed = shipper.ship().failed or failed
             except InvalidName as error:
                 log.warning("a session of Pod %s is not kept: %s", who.pod, error)
         for name, file in _posts_by_session(directory).items():
             ship_events(store, who, name, file)
         ship_all(store, who, answers)
+    if failed is not None:
+        raise failed
     remove_tree(answers)
     remove_tree(directory)
 

@@ -342,19 +342,19 @@ def _mark(before: bytes) -> str:
 
 
 def node_ids(directory: Path) -> list[str]:
-    """The ids of the Ray nodes that used this session directory: Ray names its port files by them."""
+    """The ids of the Ray nodes that used this session directory: Ray names its port files by them. Raises OSError."""
     try:
         names = os.listdir(directory)  # noqa: PTH208 - names only
-    except OSError:
+    except (FileNotFoundError, PermissionError):
         return []
     return sorted({found[1] for name in names if (found := _NODE_FILE.fullmatch(name))})
 
 
 def session_directories(root: Path) -> list[Path]:
-    """The sessions below Ray's temporary directory, oldest first; links are left out."""
+    """The sessions below Ray's temporary directory, oldest first; links are left out. Raises OSError."""
     try:
         entries = sorted(os.scandir(root), key=lambda one: one.name)
-    except OSError:
+    except (FileNotFoundError, PermissionError):
         return []
     return [
         Path(one.path)

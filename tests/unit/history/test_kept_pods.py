@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -74,6 +77,62 @@ def test_taking_again_after_a_crash_before_the_removal_gives_the_same(
     import_pod(store, directory, tmp_path / "answers")
     assert sorted(store.objects("")) == before
     assert not directory.exists()
+
+
+def raising(where: str, name: str, code: int) -> Any:
+    """A function of `os` for which a file of this name has an error."""
+    real = getattr(os, where)
+
+    def odd(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(path, int) and Path(path).name == name:
+            raise OSError(code, os.strerror(code), str(path))
+        return real(path, *args, **kwargs)
+
+    return odd
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [("open", "job-driver-x.log"), ("open", "logs"), ("scandir", "volume"), ("listdir", SESSION)],
+)
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
+def test_files_that_cannot_be_read_now_are_kept_until_they_are_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, name: str, code: int
+) -> None:
+    directory, store = kept(tmp_path), file_store(tmp_path)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, where, raising(where, name, code))
+        with pytest.raises(OSError, match=os.strerror(code)):
+            import_pod(store, directory, tmp_path / "answers")
+    assert directory.exists()
+    import_pod(store, directory, tmp_path / "answers")
+    assert not directory.exists()
+    database = Catalog(store, tmp_path / "cache").open_index(WHO.session(SESSION))
+    assert database is not None
+    assert queries.summary(database)["log_files"] == 1
+
+
+def test_a_file_that_cannot_be_read_now_delays_no_posts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, store = kept(tmp_path), file_store(tmp_path)
+    (directory / "posts.jsonl").write_bytes(RECORDED.read_bytes())
+    monkeypatch.setattr(os, "open", raising("open", "job-driver-x.log", errno.EIO))
+    with pytest.raises(OSError, match="Input/output error"):
+        import_pod(store, directory, tmp_path / "answers")
+    database = Catalog(store, tmp_path / "cache").open_index(WHO.session(SESSION))
+    assert database is not None
+    assert queries.summary(database)["tasks"]["FAILED"] == 1
+
+
+def test_a_file_that_nobody_may_read_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory, store = kept(tmp_path), file_store(tmp_path)
+    monkeypatch.setattr(os, "open", raising("open", "job-driver-x.log", errno.EACCES))
+    import_pod(store, directory, tmp_path / "answers")
+    assert not directory.exists()
+    assert "job-driver-x.log is not kept" in caplog.text
 
 
 @pytest.mark.parametrize(
