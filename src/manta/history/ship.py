@@ -1,9 +1,9 @@
 """Ships log files and posted events of one Pod to a store: only what is new, and each byte once.
 
-A log file is known by its inode, by its name without the number of a rotation, and by the bytes before the offset up to
-which it was shipped: a deleted file's inode is soon another's. This is kept in a small state file, so that a restarted
-process goes on where the last one stopped. After a crash in between, a range is
-shipped twice; readers accept that. While the store fails nothing advances: Ray's own files are the buffer.
+A log file is known by its inode and by the bytes before the offset up to which it was shipped: a deleted file's inode is
+soon another's. If these are few, its name without the number of a rotation must be the same too. This is kept in a small
+state file, so that a restarted process goes on where the last one stopped. After a crash in between, a range is shipped
+twice; readers accept that. While the store fails nothing advances: Ray's own files are the buffer.
 """
 
 from __future__ import annotations
@@ -84,9 +84,10 @@ class FileState(msgspec.Struct):
     """A hash of the bytes before the offset: other bytes there are another file, or one that was written again."""
 
     def may_be(self, found: FoundFile) -> bool:
-        """Whether the file with the same inode can be this one: rotation adds a number to a name."""
+        """Whether the file with the same inode can be this one. Many files have the same first line: a short one must have
+        the same name too, but for the number that rotation adds."""
         same_name = _ROTATION.sub("", self.path) == _ROTATION.sub("", found.path)
-        return same_name and self.offset <= found.size
+        return self.offset <= found.size and (same_name or self.offset >= _MARK_BYTES)
 
 
 class ShipState(msgspec.Struct):
@@ -172,6 +173,8 @@ class SessionShipper:
         self._describe(anew=False)
         try:
             for found in self._files(seen):
+                if found.inode in seen.inodes:  # another name of the same file
+                    continue
                 seen.inodes.add(found.inode)
                 if len(self._state.files) >= MAX_FILES and found.inode not in self._state.files:
                     continue

@@ -65,6 +65,46 @@ def test_a_rotated_file_is_a_new_generation(tmp_path: Path) -> None:
     assert content(tmp_path, store, "a.log") == b"old\nend of old\nnew\n"
 
 
+@pytest.mark.parametrize("new", ["a.log-20260131", "a.log.old", "a.log.bak", "arch/a.log", "b.log"])
+def test_a_file_with_another_name_goes_on_as_what_it_was(tmp_path: Path, new: str) -> None:
+    store = file_store(tmp_path)
+    text = b"".join(b"line %06d\n" % number for number in range(100))
+    session = write_session(tmp_path / "ray", {"a.log": text})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    (session / "logs" / new).parent.mkdir(exist_ok=True)
+    (session / "logs/a.log").rename(session / "logs" / new)
+    assert own.ship().bytes == 0
+    write_session(tmp_path / "ray", {new: b"end\n"})
+    assert own.ship().bytes == 4
+    assert content(tmp_path, store, "a.log") == text + b"end\n"
+
+
+@pytest.mark.parametrize("text", [b"short\n", b"long\n" * 100])
+def test_a_file_with_two_names_is_shipped_once(tmp_path: Path, text: bytes) -> None:
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": text})
+    (session / "logs/b.log").hardlink_to(session / "logs/a.log")
+    own = shipper(tmp_path, store, session)
+    assert [own.ship().bytes for _ in range(3)] == [len(text), 0, 0]
+    assert content(tmp_path, store, "a.log") == text
+
+
+def test_a_short_file_with_the_inode_and_the_first_line_of_a_deleted_one_is_another(
+    tmp_path: Path,
+) -> None:
+    """Ray begins the output of all workers of a job with the same line."""
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"worker-a.out": b":job_id:01000000\n"})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    (session / "logs/worker-a.out").rename(session / "logs/worker-b.out")
+    write_session(tmp_path / "ray", {"worker-b.out": b"of b\n"})
+    own.ship()
+    assert content(tmp_path, store, "worker-a.out") == b":job_id:01000000\n"
+    assert content(tmp_path, store, "worker-b.out") == b":job_id:01000000\nof b\n"
+
+
 def test_a_truncated_file_starts_again(tmp_path: Path) -> None:
     store = file_store(tmp_path)
     session = write_session(tmp_path / "ray", {"a.log": b"a long first line\n"})
