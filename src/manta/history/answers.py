@@ -158,7 +158,8 @@ class AnswerShipper:
     def ship(self, files: AnswerFiles, living: str) -> int:
         """Ship what is due; of every session but the `living` one, everything. The number of new objects.
 
-        Files of sessions that are over are removed. Raises StoreError or OSError.
+        Once another session lives, the files of a session are removed; without one, its dashboard may answer again.
+        Raises StoreError or OSError.
         """
         count = 0
         for session in files.sessions():
@@ -166,7 +167,7 @@ class AnswerShipper:
             for one in files.answers(session):
                 if self._is_due(session, one, over=over):
                     count += self._create(session, one)
-            if over:
+            if living and over:
                 files.forget(session)
                 self._forget(session)
         return count
@@ -190,7 +191,7 @@ class AnswerShipper:
 
 
 def ship_all(store: Store, who: Identity, directory: Path) -> int:
-    """Ship everything below a directory of answers and remove it. Raises StoreError or OSError."""
+    """Ship everything below a directory of answers. Raises StoreError or OSError."""
     return AnswerShipper(store, who).ship(AnswerFiles(directory), living="")
 
 

@@ -132,7 +132,18 @@ def test_what_changes_all_the_time_is_shipped_every_five_minutes_and_at_the_end(
     assert len(stored(store)) == 3
     shipper.ship(files, living="")
     assert max(stored(store).items())[1] == b'{"n":61}'
+    shipper.ship(files, living="session_2026-11-19_01-51-39_771206_1")
     assert files.sessions() == []
+
+
+def test_a_dashboard_that_answers_again_makes_no_second_object(tmp_path: Path) -> None:
+    """A poll may fail while the head is busy."""
+    files, store = AnswerFiles(tmp_path / "answers"), file_store(tmp_path)
+    shipper = AnswerShipper(store, WHO)
+    made = []
+    for answers in (dashboard(timezone={}, **{NODES: {"n": 1}}), {}) * 3:
+        made.append(shipper.ship(files, poll(answers.get, files)))
+    assert (sum(made), len(stored(store))) == (2, 2)
 
 
 def test_a_restarted_shipper_makes_no_second_object(tmp_path: Path) -> None:
