@@ -217,11 +217,11 @@ async def _dashboard_log(
 ) -> AsyncGenerator[bytes, None]:
     """Raises NoLogError, and DashboardError unless the dashboard may answer later. A log that was followed may end
     with its cluster before its last lines were read."""
-    printed, attempt = 0, ""
+    printed, heard, attempt = 0, False, ""
     while True:
         job = await client.get(RAY_JOBS, key, into=RayJob)
         if job.status.job_id != attempt:
-            printed, attempt = 0, job.status.job_id
+            printed, heard, attempt = 0, False, job.status.job_id
         is_last = not follow or job.status.job_deployment_status in FINISHED
         target = await target_of_job(client, job) if attempt else None
         try:
@@ -232,11 +232,12 @@ async def _dashboard_log(
                     async for end, chunk in chunks:
                         printed = end
                         yield chunk
-            elif is_last and not printed:
+                heard = True
+            elif is_last and not (heard or printed):
                 raise _no_log(job)
         except (DashboardError, Unreachable) as error:
             later = follow and not isinstance(error, NotAllowedError)
-            if not later or (is_last and not printed):
+            if not later or (is_last and not (heard or printed)):
                 raise
         if is_last:
             return

@@ -195,7 +195,8 @@ class SessionShipper:
         """The number of those that are new."""
         fresh = [path for path in skipped if path not in self._skipped]
         for path in fresh:
-            log.warning("%s/%s is not kept: %s", self._directory / "logs", path, skipped[path])
+            said = f"{self._directory / 'logs'}/{path} is not kept: {skipped[path]}"
+            log.warning("%s", said.encode("utf-8", "backslashreplace").decode())
         self._skipped = set(skipped)
         return len(fresh)
 

@@ -40,7 +40,7 @@ class Job(Object[RayJob, AsyncJob]):
         return self._loop.iterate(self._core.logs(follow=follow))
 
     def stop(self) -> str:
-        """Stop the job: in Ray if it runs there, else by deleting the RayJob. Returns what happened."""
+        """Stop the job: in Ray if it runs there, else by deleting the RayJob. Returns what happened. Raises StopError."""
         return self._loop.run(self._core.stop())
 
 

@@ -223,6 +223,19 @@ async def test_a_followed_log_that_fails_for_a_while_comes_once() -> None:
     assert found == b"line 1999\nmore\n"
 
 
+@virtually
+async def test_a_followed_log_without_lines_ends_with_its_cluster() -> None:
+    """The dashboard answered while it was there: nothing is missing."""
+    server = Server(body=json.dumps({"logs": ""}).encode())
+
+    async def end() -> None:
+        await asyncio.sleep(30)
+        server.exists, server.stage = False, "Complete"
+
+    async with running(end()):
+        assert [one async for one in job_log(server.client, KEY, follow=True)] == []
+
+
 # ── what else is sent to the dashboard ───────────────────────────────────────────────────
 
 

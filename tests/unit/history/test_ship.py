@@ -258,7 +258,9 @@ def test_a_deep_directory_stops_no_other_file(
     assert "it is nested too deeply" in caplog.text
 
 
-def test_a_long_or_odd_name_stops_no_other_file(tmp_path: Path) -> None:
+def test_a_long_or_odd_name_stops_no_other_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store = file_store(tmp_path)
     name = "日" * 80 + ".log"
     session = write_session(
@@ -271,6 +273,8 @@ def test_a_long_or_odd_name_stops_no_other_file(tmp_path: Path) -> None:
     [kept] = [one.path for one in LogReader(store, database).files() if one.path != "a.log"]
     assert kept.startswith("日" * 20)
     assert content(tmp_path, store, kept) == b"long\n"
+    assert caplog.text.encode()  # whoever writes the log can do so
+    assert r"\udcff is not kept" in caplog.text
 
 
 class FailingStore(Store):

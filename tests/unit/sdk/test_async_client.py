@@ -12,6 +12,7 @@ import manta
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import CONFIG_MAPS, PODS
+from manta.client.dashboard_access import DashboardError
 from manta.kube.errors import AlreadyExists, NotFound, Unreachable
 from support.raycluster import NAMESPACE
 from support.rayjob_scenario import is_running
@@ -183,7 +184,7 @@ async def test_suspend_removes_the_pods_and_resume_brings_them_back() -> None:
 
 
 @virtually
-async def test_the_log_is_followed_line_by_line_until_the_end() -> None:
+async def test_a_log_that_never_could_be_read_is_followed_until_the_end_and_says_why() -> None:
     async with an_async_client(finish_after=20) as (ray, _):
         manifest = {
             "metadata": {"name": "demo"},
@@ -194,7 +195,8 @@ async def test_the_log_is_followed_line_by_line_until_the_end() -> None:
             },
         }
         job = await ray.jobs.create(manifest)
-        assert [line async for line in job.logs(follow=True)] == []
+        with pytest.raises(DashboardError, match="no endpoints available for service"):
+            assert [line async for line in job.logs(follow=True)] == []
         assert (await job.refresh()).finished
 
 
