@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from manta.api.core import Service, ServicePort
+from manta.api.core import Service
 from manta.manifests.containers import Json
 
 _FOLLOWED: Final = {
@@ -23,6 +23,8 @@ _FOLLOWED: Final = {
 """Fields that follow the manifest: the attribute, and the value of a field that it no longer sets. None: it stays,
 because the API server or a cloud provider may have set it."""
 
+_PORT_FIELDS: Final = ("name", "port", "protocol", "targetPort", "appProtocol")
+
 
 def spec_changes(has: Service, spec: Json) -> Json:
     """The merge patch that gives the Service this spec; empty if nothing differs. It does not change whether the
@@ -31,28 +33,44 @@ def spec_changes(has: Service, spec: Json) -> Json:
     if dict(has.spec.selector) != spec["selector"]:
         gone = {key: None for key in has.spec.selector if key not in spec["selector"]}
         change["selector"] = {**gone, **spec["selector"]}
-    for field, (attribute, default) in _FOLLOWED.items():
-        goal = spec.get(field, default)
-        if goal is not None and _plain(getattr(has.spec, attribute)) != _plain(goal):
+    for field, goal in _goals(spec).items():
+        attribute, _ = _FOLLOWED[field]
+        if not _holds(getattr(has.spec, attribute), goal):
             change[field] = goal
-    if _typed(spec["ports"]) != _without_node_ports(has.spec.ports) or "type" in change:
+    if [_filled(one) for one in spec["ports"]] != _ports(has) or "type" in change:
         exposed = spec.get("type") in ("NodePort", "LoadBalancer")
         change["ports"] = _with_node_ports(spec["ports"], has) if exposed else spec["ports"]
     return change
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _goals(spec: Json) -> Json:
+    """The fields to follow. As for the API server, an empty text is an unset field, and a session has a timeout only
+    if it has an affinity."""
+    goals = {
+        field: default if spec.get(field) in (None, "") else spec[field]
+        for field, (_, default) in _FOLLOWED.items()
+    }
+    if goals["sessionAffinity"] != "ClientIP":
+        goals["sessionAffinityConfig"] = None
+    return {field: goal for field, goal in goals.items() if goal is not None}
 
 
-def _typed(ports: list[Json]) -> tuple[ServicePort, ...]:
-    """With the API server's default: the target port is the port."""
-    filled = [{"targetPort": port["port"], **port} for port in ports]
-    return _without_node_ports(msgspec.convert(filled, tuple[ServicePort, ...]))
+def _holds(has: Any, goal: Any) -> bool:
+    """Whether all that the spec gives is there; the API server sets the rest."""
+    if isinstance(goal, Mapping):
+        known = has if isinstance(has, Mapping) else {}
+        return all(one is None or _holds(known.get(name), one) for name, one in goal.items())
+    return bool((list(has) if isinstance(has, tuple) else has) == goal)
 
 
-def _without_node_ports(ports: tuple[ServicePort, ...]) -> tuple[ServicePort, ...]:
-    return tuple(msgspec.structs.replace(port, node_port=0) for port in ports)
+def _ports(service: Service) -> list[Json]:
+    return [_filled(msgspec.to_builtins(one)) for one in service.spec.ports]
+
+
+def _filled(port: Json) -> Json:
+    """The port with the API server's defaults, without the node port that it may choose."""
+    given = {name: port[name] for name in _PORT_FIELDS if port.get(name)}
+    return {"protocol": "TCP", "targetPort": port.get("port"), **given}
 
 
 def _with_node_ports(ports: list[Json], has: Service) -> list[Mapping[str, Any]]:

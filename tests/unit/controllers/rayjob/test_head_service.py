@@ -12,6 +12,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.controllers.rayjob.events import Cause
 from manta.controllers.rayjob.head_service import plan_head_service
 from manta.controllers.rayjob.snapshot import JobSnapshot
+from manta.localplane.apiserver.builtin_kinds.defaults.services import default_service
 from manta.manifests.head_pod import build_head_pod
 from manta.manifests.job_cluster import build_job_head_service
 from manta.reconcile.actions import Delete, Patch
@@ -54,6 +55,15 @@ def change(snapshot: JobSnapshot) -> Json:
     return dict(patch.patch["spec"])
 
 
+def without_nulls(value: Any) -> Any:
+    """The API server stores none."""
+    if isinstance(value, list):
+        return [without_nulls(one) for one in value]
+    if isinstance(value, dict):
+        return {name: without_nulls(one) for name, one in value.items() if one is not None}
+    return value
+
+
 def ports(spec: Json) -> dict[str, int]:
     return {one["name"]: one["port"] for one in spec["ports"]}
 
@@ -62,6 +72,47 @@ def ports(spec: Json) -> dict[str, int]:
 def test_nothing_is_written_while_it_is_right(type_: str) -> None:
     cluster = with_head(serviceType=type_)
     assert plan_head_service(running_on(cluster, service_of(cluster))).actions == ()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"type": ""},
+        {"type": None},
+        {"sessionAffinity": ""},
+        {"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {}}},
+        {"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": None}},
+        {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 5}}},
+        {"ports": [{"name": "dashboard", "port": 8265, "targetPort": 0}]},
+        {"ports": [{"name": "dashboard", "port": 8265, "targetPort": ""}]},
+        {"ports": [{"name": "dashboard", "port": 8265, "targetPort": None}]},
+        {"ports": [{"name": "dashboard", "port": 8265, "protocol": ""}]},
+        {"ports": [{"name": "dashboard", "port": 8265, "appProtocol": None}]},
+        {"ports": [{"name": "dashboard", "port": 8265, "fieldOfTheFuture": 1}]},
+    ],
+    ids=str,
+)
+def test_nothing_is_written_for_the_defaults_of_the_api_server(spec: Json) -> None:
+    """They would otherwise be written back in every reconcile."""
+    cluster = with_head(headService={"spec": spec})
+    stored = without_nulls(build_job_head_service(a_job(), cluster, Settings(), head_of(cluster)))
+    default_service(stored)
+    live = msgspec.convert(stored, Service)
+    assert plan_head_service(running_on(cluster, live)).actions == ()
+
+
+def test_a_subfield_that_the_spec_names_is_followed() -> None:
+    config = {"clientIP": {"timeoutSeconds": 5}}
+    spec = {"sessionAffinity": "ClientIP", "sessionAffinityConfig": config}
+    live = service_of(with_head(headService={"spec": {"sessionAffinity": "ClientIP"}}))
+    found = change(running_on(with_head(headService={"spec": spec}), live))
+    assert found == {"sessionAffinityConfig": config}
+
+
+def test_a_port_that_the_api_server_will_refuse_stops_no_rayjob() -> None:
+    wrong = with_head(headService={"spec": {"ports": [{"name": "dashboard"}]}})
+    live = service_of(with_head(headService={"spec": {"type": "ClusterIP"}}))
+    assert {"name": "dashboard"} in change(running_on(wrong, live))["ports"]
 
 
 def test_the_ports_of_the_next_attempt_take_the_place_of_those_of_the_last() -> None:
