@@ -360,7 +360,7 @@ GUARDS: tuple[Guard, ...] = (
         "a Warning Event, and back-off",
         (
             "reconcile/reconciler.py",
-            "            return Retry(str(outcome.failure.error), due, error)",
+            "            return Retry(shown_error(outcome.failure), due, error)",
             "            return Done(timedelta(milliseconds=100))",
         ),
     ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from manta.reconcile.actions import Action, Call, Create, Delete, Patch
 from manta.reconcile.causes import Reasons
 from manta.reconcile.executor import OwnedByAnotherError
-from manta.reconcile.failures import is_of_gone_object, is_routine
+from manta.reconcile.failures import is_of_gone_object, is_routine, shown_error
 from manta.reconcile.outcome import Failure, Outcome, Result
 from manta.runtime.recorder import EventType, ObjectReference
 
@@ -50,7 +50,7 @@ def _unforeseen(failure: Failure) -> Event:
     action = failure.action
     verb, kind = _verb(action), "" if isinstance(action, Call) else action.resource.kind
     what = f"{verb.lower()} {kind}".rstrip()
-    note = f"Failed to {what} {action.key}: {failure.error}"
+    note = f"Failed to {what} {action.key}: {shown_error(failure)}"
     return Event("Warning", f"FailedTo{verb}{kind}", verb, note)
 
 
@@ -72,5 +72,8 @@ def _done_note(reasons: Reasons, result: Result) -> str:
 
 def _failed_note(reasons: Reasons, failure: Failure) -> str:
     return reasons.failed_note.format(
-        failed=reasons.failed, key=failure.action.key, why=failure.action.why, error=failure.error
+        failed=reasons.failed,
+        key=failure.action.key,
+        why=failure.action.why,
+        error=shown_error(failure),
     )

@@ -19,6 +19,7 @@ from manta.kube.errors import Conflict, MantaError
 from manta.reconcile.actions import Call
 from manta.reconcile.events import Event, action_events
 from manta.reconcile.executor import PlanExecutor
+from manta.reconcile.failures import shown_error
 from manta.reconcile.observer import Reconciled
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.status_writer import Status, StatusWriter
@@ -165,7 +166,7 @@ class Reconciler(ABC, Generic[S, T]):
         # A failure is retried with growing backoff, but never later than a timer.
         due = earliest(step.wakeup, self.next_wakeup(snapshot, step), held)
         if outcome.failure:  # it came first, and is often the reason of the second
-            return Retry(str(outcome.failure.error), due, error)
+            return Retry(shown_error(outcome.failure), due, error)
         if error:
             is_conflict = isinstance(error, Conflict)
             why = "status was changed by someone else" if is_conflict else "cannot write the status"

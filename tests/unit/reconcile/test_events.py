@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from manta.api.meta import Key, Uid
 from manta.api.resources import PODS
 from manta.kube.errors import Conflict, Forbidden, NotFound, Unreachable
 from manta.reconcile.actions import Call, Create, Delete, Patch
 from manta.reconcile.causes import ONLY_FAILURES, ActionCause, Reasons
 from manta.reconcile.events import action_events
+from manta.reconcile.failure_log import FailureLog
+from manta.reconcile.failures import blockage_of
 from manta.reconcile.outcome import Failure, Outcome, Result
+from manta.runtime.freshness import Owner
 from manta.runtime.gate import WritesStopped
 
 
@@ -86,6 +93,32 @@ def test_a_failure_is_reported_also_where_a_success_is_not() -> None:
         ("FailedToDeletePod", "Delete", f"Failed to delete Pod {why}"),
         ("FailedToStop", "Stop", f"Failed to stop {why}"),
     ]
+
+
+class Told(ActionCause):
+    """A cause that names its Event, and one that does not."""
+
+    NAMED = Reasons("Submit", "Submitted", "FailedToSubmit", failed_note="Failed: {error}")
+    UNNAMED = ONLY_FAILURES
+
+
+@pytest.mark.parametrize("cause", Told)
+def test_no_failure_shows_a_credential(cause: Told, caplog: pytest.LogCaptureFixture) -> None:
+    said = ValueError("GET http://ray:hunter2@head:8265 with Authorization: Bearer abcdef.123")
+    failure = Failure(Call("submit", KEY, cause), said)
+    shown = [note for _, _, note in notes(Outcome((), (failure,)))]
+    shown.append(blockage_of(failure).message)
+
+    async def write() -> None:
+        FailureLog().add(Owner("test", KEY), failure)
+
+    asyncio.run(write())
+    shown += caplog.messages
+    assert len(shown) == 3
+    for text in shown:
+        assert "<redacted>@head:8265" in text
+        assert "hunter2" not in text
+        assert "abcdef" not in text
 
 
 def test_an_object_that_went_meanwhile_is_no_failure_of_a_silent_cause() -> None:

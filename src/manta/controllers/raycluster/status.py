@@ -32,6 +32,7 @@ from manta.controllers.raycluster.facts import (
 from manta.controllers.raycluster.head_condition import head_pod_condition
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.reconcile.causes import ActionCause
+from manta.reconcile.failures import shown_error
 from manta.reconcile.outcome import Failure, Outcome
 from manta.reconcile.plan import MAX_CREATIONS
 from manta.rules import scaling
@@ -224,7 +225,7 @@ def _replica_failure(
     reason = _REPLICA_FAILURES.get(failure.action.cause)
     if reason is None:
         return conditions
-    message = str(failure.error)
+    message = shown_error(failure)
     wanted = Condition(type=type_, status="True", reason=reason, message=message)
     return set_condition(conditions, same_failure(find(conditions, type_), wanted), snapshot.now)
 
