@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -228,6 +229,31 @@ async def test_a_wrong_schedule_is_reported_and_correcting_it_is_enough() -> Non
         await plane.client.patch(RAY_CRON_JOBS, CRON, {"spec": {"schedule": "* * * * *"}})
         await asyncio.sleep(MINUTE - 1)  # at the full minute, the next tick may be before us
         assert await ticks(plane) == minutes(1, first=2)
+
+
+@virtually
+async def test_a_status_without_conditions_is_not_written_again_and_again() -> None:
+    """KubeRay's CRD prunes them: the same version of the object gets one write at most."""
+    crds = deepcopy(cron_crds())
+    for crd in crds:
+        if crd["spec"]["names"]["kind"] == RAY_CRON_JOBS.kind:
+            for version in crd["spec"]["versions"]:
+                schema = version["schema"]["openAPIV3Schema"]
+                del schema["properties"]["status"]["properties"]["conditions"]
+    async with virtual_plane(crds) as plane:
+        faults = faulty(plane)
+        async with operating(plane, faults):
+            await create(plane)
+            await asyncio.sleep(2 * MINUTE)
+            await plane.client.patch(RAY_CRON_JOBS, CRON, {"spec": {"schedule": "61 * * * *"}})
+            await asyncio.sleep(MINUTE)
+            assert "InvalidRayCronJobSpec" in await reasons(plane)
+            assert "conditions" not in (await plane.client.get(RAY_CRON_JOBS, CRON))["status"]
+            faults.log.clear()
+            for one in await children(plane):
+                await finish(plane, one["metadata"]["name"])
+                await asyncio.sleep(MINUTE)
+            assert [one for one in faults.log if one.path.endswith("/status")] == []
 
 
 @virtually
