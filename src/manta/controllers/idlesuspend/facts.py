@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
@@ -70,14 +71,19 @@ def exemption(snapshot: IdleSnapshot) -> str:
 
 def _is_kueues(cluster: RayCluster) -> bool:
     """By any of Kueue's marks: it can also manage clusters without a queue label, and marks the Pods of those it admits."""
-    pod = cluster.spec.head_group_spec.template.get("metadata") or {}
+    pod = _mapping(cluster.spec.head_group_spec.template.get("metadata"))
     marks = (
         cluster.metadata.labels,
         cluster.metadata.annotations,
-        pod.get("labels") or {},
-        pod.get("annotations") or {},
+        _mapping(pod.get("labels")),
+        _mapping(pod.get("annotations")),
     )
     return any(name.startswith(names.PREFIX_KUEUE) for one in marks for name in one)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """A Pod template is unchecked; that it is wrong is told by the RayCluster's own controller."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def is_watched(snapshot: IdleSnapshot) -> bool:

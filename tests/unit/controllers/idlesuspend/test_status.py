@@ -15,6 +15,7 @@ from manta.api.meta import Condition, ObjectMeta, Uid
 from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster, RayClusterSpec, RayClusterStatus
 from manta.api.times import format_time
+from manta.controllers.idlesuspend.facts import exemption
 from manta.controllers.idlesuspend.snapshot import Answer, IdleSnapshot
 from manta.controllers.idlesuspend.status import next_status
 from manta.rules.idle import IdleLimit
@@ -128,6 +129,14 @@ def test_kueue_may_manage_clusters_without_a_queue_label(fields: dict[str, Any])
     found = find(next_status(snapshot(**fields)).conditions, "Idle")
     assert found is not None
     assert "Kueue decides when it runs" in found.message
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, "x", ["x"], {"labels": [1]}, {"annotations": "x"}], ids=str
+)
+def test_a_pod_template_of_the_wrong_shape_is_not_kueues(metadata: Any) -> None:
+    template = {"metadata": metadata}
+    assert exemption(snapshot(spec={"headGroupSpec": {"template": template}})) == ""
 
 
 @pytest.mark.parametrize("why", EXEMPT)
