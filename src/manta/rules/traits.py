@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from manta.api.meta import ObjectMeta
+from manta.api.numbers import parse_count
 from manta.api.ray import names
 from manta.api.ray.cluster import AuthMode, AutoscalerVersion, RayCluster, RayClusterSpec
 from manta.api.ray.job import SubmissionMode
 from manta.api.ray.naming import check_name
+
+REDIS_CLEANUP_TIMEOUT: Final = timedelta(seconds=300)
 
 
 class Creator(StrEnum):
@@ -136,6 +140,12 @@ def storage_namespace(cluster: RayCluster) -> str:
 
 
 # ── security ─────────────────────────────────────────────────────────────────────────────
+
+
+def redis_cleanup_timeout(meta: ObjectMeta) -> timedelta:
+    """How long a RayCluster that is deleted waits for its Redis to be cleaned."""
+    seconds = parse_count(meta.annotations.get(names.ANNOTATION_FT_DELETION_TIMEOUT, ""))
+    return timedelta(seconds=seconds) if seconds else REDIS_CLEANUP_TIMEOUT
 
 
 def token_auth(spec: RayClusterSpec) -> bool:

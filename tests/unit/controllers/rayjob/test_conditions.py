@@ -11,6 +11,7 @@ import pytest
 from manta.api.conditions import find
 from manta.api.core import Pod
 from manta.api.meta import Condition
+from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster, RayClusterStatus
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.times import format_time
@@ -239,3 +240,22 @@ def test_a_cluster_that_does_not_go_away_is_named(stage: str) -> None:
     name = f"RayCluster {meta.name}"
     assert f"{name} is being deleted since {since} but does not go away" in found.message
     assert "kept by the finalizers example.com/keep" in found.message
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [("", 300), ("20", 20)])
+def test_a_cluster_may_take_as_long_to_go_as_its_redis_is_cleaned(
+    timeout: str, seconds: int
+) -> None:
+    snapshot = running(status={"jobDeploymentStatus": "Suspending"}, spec={"suspend": True})
+    assert snapshot.cluster is not None
+    meta = msgspec.structs.replace(
+        snapshot.cluster.metadata,
+        deletion_timestamp=format_time(snapshot.now),
+        finalizers=(names.FINALIZER_REDIS_CLEANUP,),
+        annotations={names.ANNOTATION_FT_DELETION_TIMEOUT: timeout},
+    )
+    leaving = replace(snapshot, cluster=msgspec.structs.replace(snapshot.cluster, metadata=meta))
+    late = snapshot.now + timedelta(seconds=60 + seconds)
+    cleaning = replace(leaving, now=late - timedelta(seconds=1))
+    assert "does not go away" not in ready(cleaning).message
+    assert "does not go away" in ready(replace(leaving, now=late)).message

@@ -8,7 +8,6 @@ from typing import Final
 
 from manta.api.batch import JOB_COMPLETE, JOB_FAILED, JOB_FAILURE_TARGET, Job
 from manta.api.conditions import is_true
-from manta.api.numbers import parse_count
 from manta.api.ray import names
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.resources import JOBS
@@ -21,9 +20,14 @@ from manta.manifests.redis_cleanup import build_cleanup_job
 from manta.reconcile.actions import Create
 from manta.reconcile.finalizers import add_finalizer, remove_finalizer
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.rules.traits import StorageBackend, ray_container_of, storage_backend, storage_namespace
+from manta.rules.traits import (
+    StorageBackend,
+    ray_container_of,
+    redis_cleanup_timeout,
+    storage_backend,
+    storage_namespace,
+)
 
-DEFAULT_TIMEOUT: Final = timedelta(seconds=300)
 HEAD_RETRY: Final = timedelta(seconds=10)
 JOB_RETRY: Final = timedelta(seconds=10)
 
@@ -99,11 +103,9 @@ def _release(snapshot: ClusterSnapshot, cause: Cause, why: str) -> Plan:
 
 
 def _time_left(snapshot: ClusterSnapshot) -> timedelta:
-    text = snapshot.cluster.metadata.annotations.get(names.ANNOTATION_FT_DELETION_TIMEOUT, "")
-    seconds = parse_count(text)
-    timeout = timedelta(seconds=seconds) if seconds else DEFAULT_TIMEOUT
-    since = parse_time(snapshot.cluster.metadata.deletion_timestamp or "")
-    return since + timeout - snapshot.now
+    meta = snapshot.cluster.metadata
+    since = parse_time(meta.deletion_timestamp or "")
+    return since + redis_cleanup_timeout(meta) - snapshot.now
 
 
 def _soon(snapshot: ClusterSnapshot, at_most: timedelta) -> timedelta:

@@ -8,6 +8,7 @@ from typing import Final
 
 from manta.api.conditions import Blockage
 from manta.api.meta import ObjectMeta
+from manta.api.ray import names
 from manta.api.ray.job import JobDeploymentStatus
 from manta.api.resources import JOBS
 from manta.api.times import parse_time
@@ -17,9 +18,10 @@ from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.transitions import JobStep, reset, stay
 from manta.reconcile.actions import Delete
 from manta.reconcile.plan import Wait, do
+from manta.rules.traits import redis_cleanup_timeout
 
 GONE_WITHIN: Final = timedelta(seconds=60)
-"""How long a cluster may take to go before the condition names it; most take seconds."""
+"""How long a cluster may take to go before the condition names it, beside the clean-up of its Redis; most take seconds."""
 
 
 def suspend(snapshot: JobSnapshot) -> JobStep:
@@ -53,10 +55,15 @@ def _release(snapshot: JobSnapshot, cause: Cause, why: str, then: JobDeploymentS
     return replace(stay(replace(plan, blocked_by=stays)), wake_in=wake_in)
 
 
+def _gone_within(meta: ObjectMeta) -> timedelta:
+    cleans_redis = names.FINALIZER_REDIS_CLEANUP in meta.finalizers
+    return GONE_WITHIN + (redis_cleanup_timeout(meta) if cleans_redis else timedelta(0))
+
+
 def _stays(snapshot: JobSnapshot, deletion: Delete, meta: ObjectMeta) -> Blockage | None:
     """Why it is still there although it should be gone."""
     began = meta.deletion_timestamp
-    if began is None or snapshot.now < parse_time(began) + GONE_WITHIN:
+    if began is None or snapshot.now < parse_time(began) + _gone_within(meta):
         return None
     kept = ", ".join(meta.finalizers)
     cure = f": it is kept by the finalizers {kept}" if kept else ""
