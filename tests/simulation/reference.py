@@ -42,7 +42,7 @@ def _compared(result: Result, outcome: Outcome) -> Iterator[str]:
         if key.startswith(JOBS) and _may_end_otherwise(result, key.removeprefix(JOBS)):
             yield from _job_differences(result, key, found, other)
         elif said := list(differences(_in_time(result, found, other), other, f"/{key}")):
-            yield from () if _is_from_before(result, key, found) else said
+            yield from () if _is_from_before(result, key, found, other) else said
 
 
 def _in_time(result: Result, found: Outcome | None, other: Outcome | None) -> Outcome | None:
@@ -56,14 +56,31 @@ def _in_time(result: Result, found: Outcome | None, other: Outcome | None) -> Ou
     return {**found, "reason": other["reason"]}
 
 
-def _is_from_before(result: Result, key: str, found: Outcome | None) -> bool:
+def _is_from_before(
+    result: Result, key: str, found: Outcome | None, other: Outcome | None
+) -> bool:
     """Whether a CRD of an older release explains the difference: what was made for a field that it removed stays
     until the user edits the object; and a cluster that a RayService or RayJob made meanwhile lacks the field."""
     for objects in _versions(result)[1:]:
         wanted = _reference(result.story, objects, result.foreign).get(key)
-        if not any(differences(found, wanted)):
+        if not any(differences(_undrifted(found, other, wanted), wanted)):
             return True
     return False
+
+
+def _undrifted(
+    found: Outcome | None, other: Outcome | None, wanted: Outcome | None
+) -> Outcome | None:
+    """Without changes of somebody else to what was made for a removed field: the operator does not know how to
+    correct them."""
+    if not (found and other and wanted) or "objects" not in found:
+        return found
+    made = {
+        name: one
+        for name, one in wanted["objects"].items()
+        if name in found["objects"] and name not in other["objects"]
+    }
+    return {**found, "objects": {**found["objects"], **made}}
 
 
 def _versions(result: Result) -> list[list[Object]]:
