@@ -56,9 +56,7 @@ def _in_time(result: Result, found: Outcome | None, other: Outcome | None) -> Ou
     return {**found, "reason": other["reason"]}
 
 
-def _is_from_before(
-    result: Result, key: str, found: Outcome | None, other: Outcome | None
-) -> bool:
+def _is_from_before(result: Result, key: str, found: Outcome | None, other: Outcome | None) -> bool:
     """Whether a CRD of an older release explains the difference: what was made for a field that it removed stays
     until the user edits the object; and a cluster that a RayService or RayJob made meanwhile lacks the field."""
     for objects in _versions(result)[1:]:
