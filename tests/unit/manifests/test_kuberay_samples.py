@@ -494,7 +494,9 @@ def _owner(meta: dict[str, Any]) -> tuple[Any, ...]:
 def test_the_annotations_of_the_head_are_kuberays(name: str) -> None:
     sample, found = SAMPLES[name], head(name)["metadata"]["annotations"]
     assert found.pop("ray.io/upgrade-strategy-recreate-hash")
-    assert found == {
+    ours = {key for key in found if not key.startswith("ray.io/")}
+    assert ours == {"manta.ray.io/started-with"}
+    assert {key: value for key, value in found.items() if key not in ours} == {
         "ray.io/ft-enabled": "true" if sample.redis else "false",
         "ray.io/kuberay-version": "v-test",
         **({"ray.io/external-storage-namespace": UID} if sample.redis else {}),
