@@ -112,7 +112,11 @@ async def children(plane: MemoryPlane) -> int:
 
 
 def creates(faults: FaultTransport) -> int:
-    return sum(one.method == "POST" and one.accepted_write for one in faults.log)
+    """Of children: a failed action also creates an Event."""
+    return sum(
+        one.method == "POST" and "/configmaps" in one.path and one.accepted_write
+        for one in faults.log
+    )
 
 
 def deletes(faults: FaultTransport) -> int:

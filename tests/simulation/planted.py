@@ -85,8 +85,8 @@ BUGS: tuple[Bug, ...] = (
         "a finalizer waits for the cleanup of Redis nine times as long as it may",
         (
             "controllers/raycluster/planners/deletion.py",
-            "    return since + timeout - snapshot.now",
-            "    return since + 9 * timeout - snapshot.now",
+            "    return since + redis_cleanup_timeout(meta) - snapshot.now",
+            "    return since + 9 * redis_cleanup_timeout(meta) - snapshot.now",
         ),
         "finalizers-end",
         "nodes",

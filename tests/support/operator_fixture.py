@@ -233,7 +233,7 @@ class OperatorProcess:
 
     async def stop(self) -> None:
         await self._end(signal.SIGTERM)
-        refused = [one for one in self.log.read_text().splitlines() if "is forbidden" in one]
+        refused = [one for one in self.log.read_text().splitlines() if "is forbidden: User" in one]
         assert refused == [], "the chart's RBAC does not suffice"
 
     async def _end(self, number: signal.Signals) -> None:
