@@ -30,6 +30,12 @@ pytestmark = [
 ]
 ROOT = Path(__file__).parents[2]
 STORE = "s3://sidecar/ray"
+UNTIL_IT_LISTENS = """
+import socket
+while socket.socket().connect_ex(("localhost", 8084)):
+    time.sleep(0.2)
+"""
+"""Ray sends its events again until the sidecar listens; the script of the Pod sends them once."""
 
 
 def pod() -> dict[str, Any]:
@@ -44,9 +50,8 @@ def pod() -> dict[str, Any]:
     made = copy.deepcopy(POD)
     del made["metadata"]["annotations"]  # type: ignore[attr-defined]
     spec: dict[str, Any] = made["spec"]  # type: ignore[assignment]
-    # Ray sends its events again until the sidecar listens; this script sends them once.
     script = spec["containers"][0]["command"]
-    script[2] = script[2].replace("for line in", "time.sleep(10)\nfor line in", 1)
+    script[2] = script[2].replace("for line in", f"{UNTIL_IT_LISTENS}for line in", 1)
     [sidecar] = built["initContainers"]
     sidecar["args"] += ["--interval", "1"]
     spec["initContainers"] = [sidecar]
