@@ -139,6 +139,8 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text}: must not be negative")
+    if value >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text}: must be less than 2^63")
     return value
 
 

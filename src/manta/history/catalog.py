@@ -61,6 +61,8 @@ class Catalog:
         """The sessions of a namespace, also those in KubeRay's tree. Raises StoreError."""
         try:
             check_dns_name("namespace", namespace)
+            if name:
+                check_dns_name("name", name)
         except InvalidName:
             return
         seen: set[SessionKey] = set()

@@ -111,6 +111,7 @@ def test_logs_of_the_driver_a_task_a_process_and_a_file(
         (["show", "other"], "no history of other in namespace default"),
         (["show", "rayjob/train/.."], "session '..': must look like"),
         (["show", "a/b/c/d/e"], "write KIND/NAME"),
+        (["show", "rayjob/.."], "no history of rayjob/.. in namespace default"),
         (["show", "rayjob/train/session_x"], "no session default/rayjob/train/session_x"),
     ],
 )
@@ -119,6 +120,15 @@ def test_what_is_not_there_is_named(
 ) -> None:
     assert main(["history", *arguments, "--store", store]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", ["-1", "9223372036854775808", "x"])
+def test_a_number_that_no_index_can_have_is_refused(
+    store: str, capsys: pytest.CaptureFixture[str], count: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["history", "tasks", "rayjob/train", f"--offset={count}", "--store", store])
+    assert "argument --offset" in capsys.readouterr().err
 
 
 def test_one_damaged_session_is_listed_with_the_others(

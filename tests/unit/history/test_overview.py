@@ -60,6 +60,9 @@ async def test_sessions_are_listed_page_by_page(
         ("namespace=team&name=b", {">b<"}),
         ("name=none", set()),
         ("namespace=../x", set()),
+        ("name=..", set()),
+        ("kind=rayjob&name=../x", set()),
+        ("name=%0A", set()),
         ("offset=x", {"train", ">a<", ">b<", ">c<"}),
     ],
 )
