@@ -8,7 +8,7 @@ import sqlite3
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from manta.history.layout import is_log_chunk, quote_path
 from manta.history.store import Store
@@ -25,6 +25,18 @@ class LogFile(NamedTuple):
     pod: str
     path: str
     size: int
+
+
+class _Piece(NamedTuple):
+    """A part of one chunk."""
+
+    key: str
+    start: int
+    end: int
+    """The bytes of its file that the chunk has."""
+    low: int
+    high: int
+    """The bytes of the chunk that are meant."""
 
 
 class LogReader:
@@ -59,9 +71,14 @@ class LogReader:
     def read(self, pod: str, path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The bytes of a range. What was never shipped is left out."""
         quote_path(path)  # raises InvalidName
+        for piece in self._pieces(pod, path, start, end):
+            yield self._content(piece)
+
+    def _pieces(self, pod: str, path: str, start: int, end: int | None) -> Iterator[_Piece]:
+        """The parts of chunks that make up a range. What two chunks have is in the first piece only."""
         at = 0
-        for base, chunk in self._ranges(pod, path):
-            first, last = base + chunk["start"], base + chunk["end"]
+        for base, key, chunk_start, chunk_end in self._chunks_of(pod, path):
+            first, last = base + chunk_start, base + chunk_end
             at = max(at, first)
             if last <= at or last <= start:
                 continue
@@ -69,22 +86,19 @@ class LogReader:
                 return
             low = max(at, start) - first
             high = (last if end is None else min(last, end)) - first
-            yield self._content(chunk)[low:high]
+            yield _Piece(key, chunk_start, chunk_end, low, high)
             at = first + high
 
-    def _ranges(self, pod: str, path: str) -> list[tuple[int, dict[str, Any]]]:
-        """Each chunk with the position of its generation in the whole file."""
-        query = (
-            "SELECT * FROM logs WHERE pod = ? AND path = ? ORDER BY generation, inode, start, end"
-        )
-        found: list[tuple[int, dict[str, Any]]] = []
-        base, size, generation = 0, 0, None
-        for row in self._database.execute(query, (pod, path)):
-            if (row["generation"], row["inode"]) != generation:
-                base, size, generation = base + size, 0, (row["generation"], row["inode"])
-            size = max(size, row["end"])
-            found.append((base, dict(row)))
-        return found
+    def _chunks_of(self, pod: str, path: str) -> Iterator[tuple[int, str, int, int]]:
+        """The position of its generation in the whole file, key, start and end of each chunk."""
+        query = """SELECT generation, inode, key, start, end FROM logs WHERE pod = ? AND path = ?
+          ORDER BY generation, inode, start, end"""
+        base, size, of_file = 0, 0, None
+        for generation, inode, key, start, end in self._database.execute(query, (pod, path)):
+            if (generation, inode) != of_file:
+                base, size, of_file = base + size, 0, (generation, inode)
+            size = max(size, end)
+            yield base, key, start, end
 
     def tail(
         self, pod: str, path: str, lines: int, before: tuple[int, int | None] = (0, None)
@@ -93,27 +107,24 @@ class LogReader:
         the end only."""
         lines = min(lines, MAX_LINES)
         start, end = before
-        ranges = self._ranges(pod, path)
-        size = max((base + chunk["end"] for base, chunk in ranges), default=0)
+        ends = (base + chunk_end for base, _, _, chunk_end in self._chunks_of(pod, path))
+        size = max(ends, default=0)
         stop = size if end is None else min(end, size)
         parts: list[bytes] = []
-        count, at, low = 0, stop, max(start, stop - MAX_TAIL)
-        for base, chunk in reversed(ranges):
-            first = max(base + int(chunk["start"]), low)
-            if first >= at or count > lines:
-                continue
-            part = b"".join(self.read(pod, path, first, at))
-            parts.append(part)
-            count += part.count(b"\n")
-            at = first
-        text = b"".join(reversed(parts))
-        whole = text.splitlines(keepends=True)
+        count = 0
+        # One list for all: a file that grows by a line in each round has a chunk for each.
+        for piece in reversed(list(self._pieces(pod, path, max(start, stop - MAX_TAIL), stop))):
+            if count > lines:
+                break
+            parts.append(self._content(piece))
+            count += parts[-1].count(b"\n")
+        whole = b"".join(reversed(parts)).splitlines(keepends=True)
         return b"".join(whole[-lines:]) if lines > 0 else b""
 
-    def _content(self, chunk: dict[str, Any]) -> bytes:
-        """The bytes of a chunk; the readable part of a damaged one. Missing bytes are filled, so that offsets
+    def _content(self, piece: _Piece) -> bytes:
+        """The bytes of a piece; the readable part of a damaged one. Missing bytes are filled, so that offsets
         stay right."""
-        key, start, end = chunk["key"], chunk["start"], chunk["end"]
+        key, start, end, low, high = piece
         known = self._chunks.get((key, start))
         if known is None:
             if is_log_chunk(key):
@@ -124,7 +135,7 @@ class LogReader:
             self._chunks[key, start] = known
             if len(self._chunks) > _CACHED_CHUNKS:
                 self._chunks.popitem(last=False)
-        return known
+        return known[low:high]
 
 
 def read_chunk(store: Store, key: str, size: int) -> bytes:
