@@ -54,6 +54,19 @@ def test_a_lost_state_ships_again_and_reads_the_same(tmp_path: Path) -> None:
     assert content(tmp_path, store, "a.log") == b"one\ntwo\n"
 
 
+def test_a_rotated_log_is_read_also_if_the_state_was_lost_after_it(tmp_path: Path) -> None:
+    """The generations are counted from 0 again: two files have the same one, and the same range."""
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"a.log": b"1111\n"})
+    shipper(tmp_path, store, session).ship()
+    (session / "logs/a.log").rename(session / "logs/a.log.1")
+    write_session(tmp_path / "ray", {"a.log": b"2222\n"})
+    (session / "logs/a.log.1").unlink()
+    (tmp_path / "state.json").write_bytes(b"")  # as after a power cut
+    shipper(tmp_path, store, session).ship()
+    assert sorted(content(tmp_path, store, "a.log").split()) == [b"1111", b"2222"]
+
+
 def test_a_rotated_file_is_a_new_generation(tmp_path: Path) -> None:
     store = file_store(tmp_path)
     session = write_session(tmp_path / "ray", {"a.log": b"old\n"})
@@ -375,6 +388,22 @@ def test_the_tail_and_ranges_of_a_large_file(tmp_path: Path) -> None:
         b"".join(reader.read(WHO.pod, "a.log", middle, middle + 12)) == lines[middle : middle + 12]
     )
     assert reader.tail(WHO.pod, "a.log", 1, (0, 24)) == b"line 000001\n"
+
+
+def test_the_tail_of_a_file_of_many_chunks_is_found_with_few_queries(tmp_path: Path) -> None:
+    """A file that grows by a line in each round has a chunk for each line."""
+    store = file_store(tmp_path)
+    own = shipper(tmp_path, store, write_session(tmp_path / "ray", {}))
+    for number in range(50):
+        write_session(tmp_path / "ray", {"a.log": b"line %02d\n" % number})
+        own.ship()
+    database = Catalog(store, tmp_path / "cache").open_index(KEY)
+    assert database is not None
+    queries_sent: list[str] = []
+    database.set_trace_callback(queries_sent.append)
+    tail = LogReader(store, database).tail(WHO.pod, "a.log", 40)
+    assert tail.splitlines() == [b"line %02d" % number for number in range(10, 50)]
+    assert len(queries_sent) <= 2
 
 
 def test_a_huge_file_is_shipped_in_bounded_memory(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 4
+VERSION: Final = 5
 TASK_STATES: Final = (
     "NIL",
     "PENDING_ARGS_AVAIL",
@@ -63,7 +63,7 @@ CREATE TABLE workers (
 CREATE TABLE pods (pod TEXT, node_id TEXT, role TEXT, PRIMARY KEY (pod, node_id)) WITHOUT ROWID;
 CREATE TABLE logs (
   pod TEXT, path TEXT, generation INTEGER, inode INTEGER, start INTEGER, end INTEGER, key TEXT,
-  PRIMARY KEY (pod, path, generation, start, end)
+  PRIMARY KEY (pod, path, generation, inode, start, end)
 ) WITHOUT ROWID;
 CREATE TABLE log_files (pod TEXT, path TEXT, size INTEGER, PRIMARY KEY (pod, path)) WITHOUT ROWID;
 CREATE TABLE ray_events (id TEXT PRIMARY KEY, at REAL, source TEXT, severity TEXT, label TEXT, message TEXT,
