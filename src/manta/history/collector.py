@@ -93,6 +93,8 @@ class Collector(Handler):
         self._loop = asyncio.get_running_loop()
         self._shipping = threading.Lock()
         self._shippers: dict[str, SessionShipper | None] = {}
+        self._has_more = False
+        """Whether the last round left something for the next one, which comes at once."""
         self._fetch = fetch
         self._answers = AnswerFiles(options.spool / "answers")
         self._answer_shipper = AnswerShipper(store, who)
@@ -140,7 +142,7 @@ class Collector(Handler):
         try:
             async with asyncio.timeout(self._options.budget):
                 while not await self._round():  # noqa: ASYNC110 - a store does not call back
-                    await asyncio.sleep(0.5)
+                    await asyncio.sleep(0 if self._has_more else 0.5)
         except TimeoutError:
             log.warning("the store did not take everything within %.0f s", self._options.budget)
 
@@ -171,6 +173,7 @@ class Collector(Handler):
             keep_answers(self._fetch, self._living, self._answers)
 
     async def _round(self) -> bool:
+        """Whether the store has everything that there was."""
         try:
             await in_daemon_thread(self.ship, "ship")
         except (StoreError, OSError) as error:
@@ -179,13 +182,16 @@ class Collector(Handler):
         except Exception:
             log.exception("not shipped, trying again")
             return False
-        return True
+        if self._has_more:
+            self._due.set()
+        return not self._has_more
 
     def ship(self) -> None:
         """One round. Blocking. An error of one part is raised after the others; a StoreError at once, as the rest would
         fail too. What was shipped until then stays shipped."""
         failed: Exception | None = None
         with self._shipping:
+            self._has_more = False
             for part in self._parts():
                 try:
                     part()
@@ -219,6 +225,7 @@ class Collector(Handler):
 
     def _ship_logs(self, shipper: SessionShipper) -> None:
         done = shipper.ship()
+        self._has_more = self._has_more or done.has_more
         self.totals.objects += done.objects
         self.totals.bytes += done.bytes
         self.totals.skipped += done.skipped

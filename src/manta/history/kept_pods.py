@@ -42,7 +42,7 @@ def import_pod(store: Store, directory: Path, answers: Path) -> None:
         for session in session_directories(directory / VOLUME):
             try:
                 shipper = SessionShipper(store, who, session, directory / f"{session.name}.state")
-                failed = shipper.ship().failed or failed
+                failed = _ship_all_of(shipper) or failed
             except InvalidName as error:
                 log.warning("a session of Pod %s is not kept: %s", who.pod, error)
         for name, file in _posts_by_session(directory).items():
@@ -52,6 +52,16 @@ def import_pod(store: Store, directory: Path, answers: Path) -> None:
         raise failed
     remove_tree(answers)
     remove_tree(directory)
+
+
+def _ship_all_of(shipper: SessionShipper) -> OSError | None:
+    """Why some logs could not be read, if that may pass. Raises StoreError."""
+    failed: OSError | None = None
+    has_more = True
+    while has_more:
+        done = shipper.ship()
+        failed, has_more = done.failed or failed, done.has_more
+    return failed
 
 
 def _identity_of(directory: Path) -> Identity | None:

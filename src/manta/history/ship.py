@@ -30,6 +30,8 @@ from manta.history.store import Store
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES: Final = 1024 * 1024
+ROUND_BYTES: Final = 8 * CHUNK_BYTES
+"""Of one file in one round: a file of many gigabytes holds up neither the others nor the events."""
 MAX_FILES: Final = 20_000
 """Log files of a session that are followed; of a program that creates more, the rest is counted and said."""
 MAX_DEPTH: Final = 32
@@ -113,6 +115,8 @@ class Shipped:
     """Files and directories that turned out not to be readable, have a name that cannot be kept, or are too many."""
     failed: OSError | None = None
     """Why some of them could not be read, if that may pass, such as EMFILE or EIO."""
+    has_more: bool = False
+    """Whether a file had more bytes than a round takes: the next round should come at once."""
 
 
 @dataclass(slots=True)
@@ -167,7 +171,7 @@ class SessionShipper:
         self._described_at = -_DESCRIBED_SECONDS
 
     def ship(self) -> Shipped:
-        """One round: ship everything new. Raises StoreError."""
+        """One round: ship what is new, of each file at most ROUND_BYTES. Raises StoreError."""
         done = Shipped()
         seen = _Seen()
         self._describe(anew=False)
@@ -300,8 +304,9 @@ class SessionShipper:
     ) -> None:
         """`before`: the bytes before the offset."""
         file.seek(known.offset)
-        while known.offset < found.size:
-            part = file.read(min(CHUNK_BYTES, found.size - known.offset))
+        stop = min(found.size, known.offset + ROUND_BYTES)
+        while known.offset < stop:
+            part = file.read(min(CHUNK_BYTES, stop - known.offset))
             if not part:
                 return
             end = known.offset + len(part)
@@ -314,6 +319,7 @@ class SessionShipper:
             known.offset, known.mark = end, _mark(before)
             done.objects += 1
             done.bytes += len(part)
+        done.has_more = done.has_more or stop < found.size
 
     def _forget_missing(self, seen: _Seen, done: Shipped) -> None:
         """Rotation deletes old files. What was not shipped of them is lost: report it."""

@@ -12,11 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from manta.history import ship
 from manta.history.catalog import Catalog
 from manta.history.collector import Collector, CollectorOptions
 from manta.history.index import queries
 from manta.history.logs import LogReader
-from manta.history.ship import SessionShipper, Shipped
+from manta.history.ship import CHUNK_BYTES, SessionShipper, Shipped
 from manta.history.store import Store, StoreError
 from manta.httpserver.messages import HttpRequest
 from support.history import (
@@ -302,6 +303,48 @@ async def test_a_post_that_is_no_array_of_events_is_refused(tmp_path: Path, body
     own = collector(tmp_path, file_store(tmp_path))
     assert await post(own, body) == 400
     assert not list((tmp_path / "spool/events").iterdir())
+
+
+async def test_a_huge_log_holds_up_neither_posts_nor_other_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after SIGTERM: the last round goes on until everything is in the store."""
+    monkeypatch.setattr(ship, "ROUND_BYTES", CHUNK_BYTES)
+    stored: list[str] = []
+
+    class Posting(Flaky):
+        def create(self, key: str, content: bytes) -> bool:
+            if "/logs/a.log/" in key and not any("/a.log/" in one for one in stored):
+                own._append(SESSION, msgspec.json.encode(task_events(1)))
+            stored.append("event" if "/events/" in key else key)
+            return super().create(key, content)
+
+    write_session(tmp_path / "ray", {"a.log": b"x" * (5 * CHUNK_BYTES), "b.log": b"b"})
+    own = collector(tmp_path, Posting(file_store(tmp_path)))
+    stopping = asyncio.Event()
+    stopping.set()
+    await own.run(stopping)
+    of_huge = [at for at, one in enumerate(stored) if "/a.log/" in one]
+    [of_other] = [at for at, one in enumerate(stored) if "/b.log/" in one]
+    assert len(of_huge) == 5
+    assert of_huge[0] < of_other < of_huge[1]
+    assert of_huge[0] < stored.index("event") < of_huge[2]
+
+
+async def test_what_a_round_left_comes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ship, "ROUND_BYTES", CHUNK_BYTES)
+    write_session(tmp_path / "ray", {"a.log": b"x" * (5 * CHUNK_BYTES)})
+    own = collector(tmp_path, file_store(tmp_path), interval=3600.0, budget=0.01)
+    stopping = asyncio.Event()
+    running = asyncio.create_task(own.run(stopping))
+    own._due.set()
+    async with asyncio.timeout(20):
+        while own.totals.bytes < 5 * CHUNK_BYTES:
+            await asyncio.sleep(0.01)
+    stopping.set()
+    await running
 
 
 async def test_a_megabyte_of_events_starts_a_round(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from manta.api.ray import names
 from manta.history.catalog import Catalog
 from manta.history.index import queries
 from manta.history.kept_pods import import_pod
+from manta.history.logs import LogReader
 from manta.localplane.node.pod.kept import KeptPod
 from support.history import (
     DEEP_POST,
@@ -51,6 +52,29 @@ def test_logs_and_posts_are_taken_and_the_directory_is_removed(tmp_path: Path) -
     summary = queries.summary(database)
     assert summary["tasks"]["FAILED"] == 1
     assert (summary["log_files"], summary["ray_version"]) == (1, "2.60.0")
+
+
+def test_a_log_that_takes_many_rounds_is_taken_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manta.history.ship.ROUND_BYTES", 2)
+    directory, store = kept(tmp_path), file_store(tmp_path)
+    import_pod(store, directory, tmp_path / "answers")
+    database = Catalog(store, tmp_path / "cache").open_index(WHO.session(SESSION))
+    assert database is not None
+    [found] = LogReader(store, database).files()
+    assert b"".join(LogReader(store, database).read(WHO.pod, found.path)) == b"hello\n"
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO])
+def test_a_huge_log_that_cannot_be_read_now_is_tried_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr("manta.history.ship.ROUND_BYTES", 2)
+    directory, store = kept(tmp_path), file_store(tmp_path)
+    monkeypatch.setattr(os, "open", raising("open", "job-driver-x.log", code))
+    with pytest.raises(OSError, match=os.strerror(code)):
+        import_pod(store, directory, tmp_path / "answers")
 
 
 def test_a_post_that_is_nested_too_deeply_costs_only_itself(
