@@ -51,25 +51,34 @@ def write_record(directory: Path, pod: NodePod) -> None:
 def keep(directory: Path, kept: Path) -> bool:
     """Move what is to be kept of the Pod in `directory` to `kept/<uid>`. False: there is nothing.
 
-    The directory appears complete or not at all. Raises OSError.
+    The directory appears complete or not at all. A call that ended half-way is continued by the next one. Raises OSError.
     """
-    try:
-        record = msgspec.json.decode((directory / RECORD).read_bytes(), type=KeptPod)
-    except (FileNotFoundError, msgspec.MsgspecError):
-        return False
-    volume = directory / "volumes" / record.annotations.get(ANNOTATION_KEEP_VOLUME, "")
-    if volume.parent != directory / "volumes" or volume.is_symlink() or not volume.is_dir():
-        return False
-    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
     fresh = kept / f".{directory.name}"
-    remove_tree(fresh)
-    fresh.mkdir(mode=0o700)
-    volume.rename(fresh / VOLUME)
+    if not (fresh / VOLUME).is_dir():
+        volume = _volume(directory)
+        if volume is None:
+            return False
+        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+        remove_tree(fresh)
+        fresh.mkdir(mode=0o700)
+        volume.rename(fresh / VOLUME)
     for name in (POSTS, RECORD):
         if (directory / name).exists():
             (directory / name).rename(fresh / name)
     fresh.rename(kept / directory.name)
     return True
+
+
+def _volume(directory: Path) -> Path | None:
+    """The volume of a Pod that is to be kept; None if there is none."""
+    try:
+        record = msgspec.json.decode((directory / RECORD).read_bytes(), type=KeptPod)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+    volume = directory / "volumes" / record.annotations.get(ANNOTATION_KEEP_VOLUME, "")
+    if volume.parent != directory / "volumes" or volume.is_symlink() or not volume.is_dir():
+        return None
+    return volume
 
 
 def kept_pods(kept: Path) -> list[Path]:

@@ -65,14 +65,22 @@ async def remove_cgroup(machine: Machine, uid: str) -> None:
 
 
 def keep_and_remove(machine: Machine, directory: Path) -> None:
-    """Remove the directory of a Pod that is gone, after keeping what it asked to keep. Blocking."""
+    """Remove the directory of a Pod that is gone, after keeping what it asked to keep. Blocking.
+
+    If that fails, such as on a full disk, the directory stays: the next start of the agent tries again.
+    """
     on_kept = machine.options.on_kept
     if on_kept is not None:
         try:
             if keep(directory, machine.kept_directory):
                 on_kept()
         except OSError as error:
-            log.warning("nothing was kept of %s: %s", directory.name, error)
+            log.warning(
+                "%s could not be moved to what is kept, and stays until the next start: %s",
+                directory,
+                error,
+            )
+            return
     remove_tree(directory)
 
 
