@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from manta.history.catalog import Catalog
 from manta.history.layout import SessionKey
 from manta.history.logs import LogReader
+from manta.history.prune import delete_session, stored_sessions
 from support.history import SESSION, WHO, recorded_session
 
 THEIRS = WHO.session(SESSION)
@@ -42,6 +44,20 @@ def test_a_session_json_that_names_another_session_does_not_open_it(
     assert info is not None
     assert (info.key, info.cluster, info.ray_version) == (OURS, "evil-abc", "2.60.0")
     assert files(catalog, OURS) == []
+
+
+def test_a_session_that_is_written_after_retention_looked_at_it_stays(tmp_path: Path) -> None:
+    catalog = recorded_session(tmp_path)
+    [seen] = stored_sessions(catalog, [THEIRS.namespace])
+    catalog.open_index(THEIRS)  # reading makes it no younger
+    late = f"{THEIRS.prefix}/pods/{WHO.pod}/logs/late.log/0000-1-000000000000000-000000000000001.gz"
+    catalog.store.create(late, b"")
+    os.utime(tmp_path / "store" / late, (seen.newest + 1, seen.newest + 1))
+    assert not delete_session(catalog, seen)
+    assert files(catalog, THEIRS)
+    [again] = stored_sessions(catalog, [THEIRS.namespace])
+    assert delete_session(catalog, again)
+    assert list(catalog.store.objects(THEIRS.prefix)) == []
 
 
 @pytest.mark.parametrize("trick", ["", "CREATE VIEW v AS SELECT 1"])

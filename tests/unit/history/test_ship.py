@@ -15,7 +15,7 @@ from manta.history import ship
 from manta.history.catalog import Catalog
 from manta.history.index import queries
 from manta.history.logs import LogReader
-from manta.history.prune import delete_session
+from manta.history.prune import delete_session, stored_sessions
 from manta.history.ship import CHUNK_BYTES, SessionShipper
 from manta.history.store import Store, StoreError
 from support.history import SESSION, WHO, file_store, write_session
@@ -359,7 +359,8 @@ def test_a_session_that_is_pruned_while_it_is_written_is_listed_and_read_again(
     session = write_session(tmp_path / "ray", {"a.log": b"one\n"})
     own = SessionShipper(store, WHO, session, tmp_path / "state", lambda: now[0])
     own.ship()
-    delete_session(catalog, KEY)
+    [stored] = stored_sessions(catalog, [KEY.namespace])
+    assert delete_session(catalog, stored)
     own.ship()
     assert list(store.objects("")) == []  # what is over stays deleted
     write_session(tmp_path / "ray", {"a.log": b"two\n"})

@@ -43,9 +43,8 @@ def prune(args: argparse.Namespace) -> list[dict[str, Any]]:
     with open_catalog(args) as catalog:
         chosen = catalog.namespaces() if args.all_namespaces else [namespace_of(args)]
         going = expired(stored_sessions(catalog, chosen), policy, time.time())
-        for one in going:
-            if not args.dry_run:
-                delete_session(catalog, one.session.key)
+        if not args.dry_run:
+            going = [one for one in going if delete_session(catalog, one.session)]
     return [
         {"session": go.session.key.path, "bytes": go.session.size, "why": go.why} for go in going
     ]
