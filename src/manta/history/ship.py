@@ -72,6 +72,11 @@ class FoundFile(NamedTuple):
     size: int
     mtime: int
 
+    @property
+    def name(self) -> str:
+        """The path as it is stored."""
+        return _in_utf8(self.path)
+
 
 class FileState(msgspec.Struct):
     path: str
@@ -88,7 +93,7 @@ class FileState(msgspec.Struct):
     def may_be(self, found: FoundFile) -> bool:
         """Whether the file with the same inode can be this one. Many files have the same first line: a short one must have
         the same name too, but for the number that rotation adds."""
-        same_name = _ROTATION.sub("", self.path) == _ROTATION.sub("", found.path)
+        same_name = _ROTATION.sub("", self.path) == _ROTATION.sub("", found.name)
         return self.offset <= found.size and (same_name or self.offset >= _MARK_BYTES)
 
 
@@ -251,12 +256,12 @@ class SessionShipper:
         for place, inner, names, fd in os.fwalk(logs, onerror=seen.skip, follow_symlinks=False):
             inner.sort()
             below = os.path.relpath(place, logs)
-            seen.unread.discard(below)
+            seen.unread.discard(_in_utf8(below))
             if below.count("/") >= MAX_DEPTH:
                 for name in inner:
                     seen.skip(OSError(errno.ELOOP, "it is nested too deeply", f"{below}/{name}"))
                 inner.clear()
-            seen.unread.update(_join(below, name) for name in inner)
+            seen.unread.update(_in_utf8(_join(below, name)) for name in inner)
             for name in sorted(names):
                 path = _join(below, name)
                 if path.startswith(_SKIPPED):
@@ -265,7 +270,7 @@ class SessionShipper:
                     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 except OSError as error:
                     seen.skip(OSError(error.errno, error.strerror, path))
-                    seen.unread.add(path)
+                    seen.unread.add(_in_utf8(path))
                     continue
                 if stat.S_ISREG(status.st_mode):
                     yield FoundFile(status.st_ino, path, status.st_size, status.st_mtime_ns)
@@ -290,12 +295,13 @@ class SessionShipper:
 
     def _begin(self, found: FoundFile, done: Shipped) -> FileState:
         """A new file, whether or not its inode was another's. Raises InvalidName."""
-        quote_path(found.path)
+        name = found.name
+        quote_path(name)
         if (gone := self._state.files.pop(found.inode, None)) is not None:
             _report(gone, done)
-        generation = self._state.generations.get(found.path, 0)
-        self._state.generations[found.path] = generation + 1
-        fresh = FileState(found.path, generation, 0, found.size)
+        generation = self._state.generations.get(name, 0)
+        self._state.generations[name] = generation + 1
+        fresh = FileState(name, generation, 0, found.size)
         self._state.files[found.inode] = fresh
         return fresh
 
@@ -329,6 +335,11 @@ class SessionShipper:
         for inode in missing:
             if seen.is_gone(self._state.files[inode].path):
                 _report(self._state.files.pop(inode), done)
+
+
+def _in_utf8(path: str) -> str:
+    """The path of a file, with a sign for each byte that is no UTF-8: keys and JSON have no others."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def _join(directory: str, name: str) -> str:

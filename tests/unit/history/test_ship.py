@@ -271,21 +271,40 @@ def test_a_deep_directory_stops_no_other_file(
     assert "it is nested too deeply" in caplog.text
 
 
-def test_a_long_or_odd_name_stops_no_other_file(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_long_name_stops_no_other_file(tmp_path: Path) -> None:
     store = file_store(tmp_path)
     name = "日" * 80 + ".log"
-    session = write_session(
-        tmp_path / "ray", {"a.log": b"a\n", name: b"long\n", "\udcff": b"odd\n"}
-    )
-    done = shipper(tmp_path, store, session).ship()
-    assert (done.objects, done.skipped) == (2, 1)
+    session = write_session(tmp_path / "ray", {"a.log": b"a\n", name: b"long\n"})
+    assert shipper(tmp_path, store, session).ship().objects == 2
     database = Catalog(store, tmp_path / "cache").open_index(KEY)
     assert database is not None
     [kept] = [one.path for one in LogReader(store, database).files() if one.path != "a.log"]
     assert kept.startswith("日" * 20)
     assert content(tmp_path, store, kept) == b"long\n"
+
+
+def test_files_whose_names_are_no_utf8_are_kept(tmp_path: Path) -> None:
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"\udcff/\udcfe.log": b"one\n"})
+    write_session(tmp_path / "ray", {"\udcff/\udcfd.log": b"two\n"})
+    done = shipper(tmp_path, store, session).ship()
+    assert (done.objects, done.skipped) == (2, 0)
+    write_session(tmp_path / "ray", {"\udcff/\udcfe.log": b"more\n"})
+    assert shipper(tmp_path, store, session).ship().bytes == 5
+    assert sorted(content(tmp_path, store, "�/�.log").split()) == [b"more", b"one", b"two"]
+
+
+def test_a_file_whose_name_is_no_utf8_and_that_cannot_be_read_can_be_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = write_session(tmp_path / "ray", {"\udcff": b"odd\n"})
+
+    def refuse(path: object, *_: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    own = shipper(tmp_path, file_store(tmp_path), session)
+    monkeypatch.setattr(ship.SessionShipper, "_ship_file", refuse)
+    assert own.ship().skipped == 1
     assert caplog.text.encode()  # whoever writes the log can do so
     assert r"\udcff is not kept" in caplog.text
 
