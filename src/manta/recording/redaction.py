@@ -42,7 +42,7 @@ KEPT_ENV: Final = (
 
 _WORD: Final = (
     r"pass(?:word|wd|phrase)|secret|token|credential|api[-_]?key|(?:access|account)[-_]?key|private[-_]?key"
-    r"|connection[-_]?string|authorization|requirepass|[-_]pwd|amz-signature"
+    r"|connection[-_]?string|authorization|requirepass|[-_]pwd|amz-signature|shared[-_]?access[-_]?signature"
 )
 _SECRET_KEY: Final = re.compile(_WORD, re.IGNORECASE)
 _NAMES_A_SECRET: Final = re.compile(
@@ -59,8 +59,12 @@ _PRIVATE_KEY: Final = re.compile(
 """In a log: without an end only the lines that look like a key's."""
 _END: Final = r"\s\"',;&}\])\\"
 """What ends a value without quotes."""
-_NAMED: Final = rf"(?:{_WORD})[\w-]{{0,64}}\\?[\"']?\s?[=:]\s?|(?<![\w-])--[\w-]{{0,64}}(?:{_WORD})\s+|requirepass\s+"
-"""What stands before a secret: `redis-password: `, `--token `."""
+_GAP: Final = r"(?:[ \t]{2,16}|\s?)"
+_NAMED: Final = (
+    rf"(?:{_WORD})[\w-]{{0,64}}\\?[\"']?{_GAP}[=:]{_GAP}"
+    rf"|(?<![\w-])--[\w-]{{0,64}}(?:{_WORD})\s+|requirepass\s+|[?&;]sig="
+)
+"""What stands before a secret: `redis-password: `, `--token `, `&sig=` in a URL of Azure."""
 _PATTERNS: Final = re.compile(
     rf"(?P<pem>{_BEGIN}.*?(?:{_KEY_END}|\Z))"
     r"|(?P<jwt>(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?)"
@@ -70,7 +74,7 @@ _PATTERNS: Final = re.compile(
     r"|(?P<url>://[^/\s:@\"']*:)(?P<userinfo>[^/\s\"']+)(?=@)"
     rf"|(?:{_NAMED})(?P<quote>\\?[\"'])(?!(?:bearer|basic)\s)(?P<quoted>[^\n\\]{{4,}}?)(?=(?P=quote))"
     rf"|(?P<name>(?:{_NAMED})\\?[\"']?(?:(?:bearer|basic)\s+)?)"
-    rf"(?P<value>[^{_END}$][^{_END}]*+(?:,[^{_END}=:]++(?![=:]))*)",
+    rf"(?P<value>(?!\$(?:[({{]|[^\W\d]))[^{_END}][^{_END}]*+(?:,[^{_END}=:]++(?![=:]))*)",
     re.IGNORECASE | re.DOTALL,
 )
 """Linear in the text: what has no bound begins with something rare, or is never tried again."""
@@ -90,7 +94,7 @@ SUSPICIOUS: Final = (
         "key",
         "@",
     ),
-    *("_pwd", "-pwd", "requirepass", "signature"),
+    *("_pwd", "-pwd", "requirepass", "signature", "sig="),
     *("connection", "authoriz", "bearer", "basic", LAST_APPLIED, "-json", "eyj", "akia", "asia"),
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "sk-", "xox", "aiza"),
     "npm_",
