@@ -31,6 +31,7 @@ from manta.ray.models import Target
 Document = dict[str, Any]
 Print = Callable[[bytes], None]
 FINISHED = ("Complete", "Failed", "ValidationFailed")
+_BETWEEN_CLUSTERS = ("Suspending", "Suspended", "Retrying")
 POLL_SECONDS = 1.0
 
 
@@ -272,6 +273,18 @@ async def target_of_job(client: Client, job: RayJob) -> Target | None:
     except NotFound:
         return None
     return await target_of(client, cluster)
+
+
+async def is_gone(client: Client, key: Key) -> bool:
+    """Whether the RayJob, or the cluster that it had, does not exist any more."""
+    try:
+        job = await client.get(RAY_JOBS, key, into=RayJob)
+        if not (name := job.status.ray_cluster_name):
+            return job.status.job_deployment_status in _BETWEEN_CLUSTERS
+        await client.get(RAY_CLUSTERS, Key(key.namespace, name))
+    except NotFound:
+        return True
+    return False
 
 
 def _no_log(job: RayJob) -> NoLogError:

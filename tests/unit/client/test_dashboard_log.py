@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from argparse import Namespace
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ import pytest
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import PODS, SECRETS
+from manta.cli import logs
+from manta.cli.main import main
 from manta.client import jobs
 from manta.client.auth_token import TokenError
 from manta.client.dashboard_access import DashboardError, NotAllowedError
@@ -27,12 +31,14 @@ from manta.kube.errors import NotFound
 from manta.kube.transport import Request, Response
 from manta.manifests.head_pod import build_head_pod
 from manta.rules.settings import Settings
+from support.history import SESSION, WHO, recorded_session
 from support.raycluster import ray_cluster
 from support.raycluster_scenario import decode
 from support.rayjob import ray_job
 from support.virtual import running, virtually
 
 KEY = Key("default", "demo")
+EARLIER = replace(WHO, name="demo")
 LINES = b"".join(b"line %d\n" % number for number in range(2000))
 PIECE = 4096
 
@@ -65,6 +71,8 @@ class Server:
     """Whether the cluster does."""
     secret: dict[str, str] | None = None
     stage: str = "Running"
+    cluster: str = "demo"
+    """The cluster that the job has, or had."""
     token: str = ""
     status: int = 200
     body: bytes = json.dumps({"logs": LINES.decode()}).encode()
@@ -77,7 +85,7 @@ class Server:
 
     def _objects(self) -> dict[str, dict[str, Any]]:
         job = ray_job("demo", submissionMode=self.mode)
-        status = {"jobId": "demo-1", "jobStatus": "RUNNING", "rayClusterName": "demo"}
+        status = {"jobId": "demo-1", "jobStatus": "RUNNING", "rayClusterName": self.cluster}
         job["metadata"]["namespace"] = "default"
         cluster = ray_cluster("demo", authOptions=self.auth)
         cluster["metadata"]["namespace"] = "default"
@@ -110,6 +118,8 @@ class Server:
         if request.method == "DELETE":
             self.deleted.append(request.path)
         found = self._objects().get(request.path)
+        if request.path == PODS.path("default"):
+            found = {"items": [], "metadata": {}}
         if request.method == "POST":
             found = json.loads(request.body or b"{}")
         if request.path == PODS.path("default", "demo-head") and not found:
@@ -200,6 +210,40 @@ async def test_what_keeps_the_log_from_being_read_is_said(
 async def test_only_a_cluster_that_does_not_exist_is_said_not_to() -> None:
     with pytest.raises(NoLogError, match="does not exist"):
         await read(Server(exists=False))
+
+
+@pytest.mark.parametrize(
+    ("server", "from_history"),
+    [
+        (Server(exists=False), True),
+        (Server(exists=False, stage="Complete"), True),
+        (Server(cluster="", stage="Retrying"), True),
+        (Server(cluster="", stage=""), False),
+        (Server(cluster="", stage="Initializing"), False),
+        (Server(mode="SidecarMode"), False),
+    ],
+    ids=lambda one: (
+        f"{one.stage or 'New'} {one.cluster} {one.exists}" if isinstance(one, Server) else ""
+    ),
+)
+def test_the_history_of_an_earlier_job_is_not_that_of_one_that_has_just_begun(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    server: Server,
+    from_history: bool,
+) -> None:
+    @asynccontextmanager
+    async def opened(_args: Namespace) -> AsyncIterator[Client]:
+        yield server.client
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MANTA_HISTORY_STORE", recorded_session(tmp_path, EARLIER).store.url)
+    monkeypatch.setattr(logs, "open_client", opened)
+    code = main(["logs", "rayjob/demo"])
+    shown = capsys.readouterr()
+    assert (code == 0, "the driver says hello" in shown.out) == (from_history, from_history)
+    assert (SESSION in shown.err) is from_history
 
 
 @virtually

@@ -125,6 +125,7 @@ def print_kept_log(args: argparse.Namespace, key: Key) -> bool:
             catalog.sessions(key.namespace, "rayjob", key.name), key=lambda one: one.session
         )
         found: tuple[LogReader, LogRange] | None = None
+        session = ""
         for one in reversed(sessions):
             database = catalog.open_index(one)
             if database is None:
@@ -132,10 +133,11 @@ def print_kept_log(args: argparse.Namespace, key: Key) -> bool:
             reader = LogReader(catalog.store, database)
             with suppress(NoLog):
                 found = reader, find_log(database, reader, LogRequest())
+                session = one.session
                 break
         if found is None:
             return False
-        words = f"the cluster of rayjob/{key.name} is gone: this is from its history"
+        words = f"the cluster of rayjob/{key.name} is gone: this is from its history, {session}"
         print(words, file=sys.stderr)
         _write(*found, args.tail)
     return True
