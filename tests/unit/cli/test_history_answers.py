@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+from collections import Counter
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -44,13 +46,42 @@ def test_a_token_that_is_no_header_stops_no_other_head(
 ) -> None:
     async def poll() -> None:
         poller = AnswerPoller(cast("Any", FakeClient()), tmp_path)
-        await poller.poll([head("odd", TOKEN), head("well")])
+        async with asyncio.TaskGroup() as group:
+            poller.start(group, [head("odd", TOKEN), head("well")])
 
     asyncio.run(poll())
     assert "Pod default/odd are not kept: a line break" in capsys.readouterr().err
     kept = [one for one in answers_directory(tmp_path).rglob("*") if one.is_file()]
     assert kept
     assert {one.relative_to(answers_directory(tmp_path)).parts[0] for one in kept} == {"well"}
+
+
+async def test_a_dashboard_that_hangs_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hanging(FakeClient):
+        asked: ClassVar[Counter[str]] = Counter()
+
+        async def list(self, *_: object, **__: object) -> SimpleNamespace:
+            running = {"status": {"phase": "Running"}}
+            return SimpleNamespace(items=[{**head(name), **running} for name in ("hangs", "well")])
+
+        async def send(self, method: str, path: str, **options: Any) -> Response:
+            name = "hangs" if "/hangs" in path else "well"
+            if path.endswith("api/version"):
+                self.asked[name] += 1
+            elif name == "hangs":
+                await asyncio.sleep(3600)
+            return await super().send(method, path, **options)
+
+    monkeypatch.setattr("manta.history.answers.POLL_SECONDS", 0.01)
+    polling = asyncio.create_task(AnswerPoller(cast("Any", Hanging()), tmp_path).run())
+    async with asyncio.timeout(20):
+        while Hanging.asked["well"] < 3:
+            await asyncio.sleep(0.01)
+    polling.cancel()
+    await asyncio.gather(polling, return_exceptions=True)
+    assert Hanging.asked["hangs"] == 1
 
 
 def test_answers_of_a_pod_that_waits_for_the_store_are_not_removed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -44,28 +45,46 @@ class AnswerPoller:
         self._directory = answers_directory(directory)
         self._kept = kept_directory(directory)
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._due: dict[str, float] = {}
+        """When the dashboard of a head is polled next, by its UID."""
 
     async def run(self) -> None:
         """Until cancelled."""
+        from manta.history.answers import POLL_SECONDS
+
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    heads = await self._heads()
+                    self.start(group, heads)
+                    await asyncio.to_thread(self.remove_old, heads)
+                except (MantaError, OSError) as error:
+                    _warn("dashboards", error)
+                await asyncio.sleep(POLL_SECONDS)
+
+    def start(self, group: asyncio.TaskGroup, heads: Sequence[Mapping[str, Any]]) -> None:
+        """Poll each that is due. One that hangs, or has an error, stops no other."""
+        now = time.monotonic()
+        uids = {one["metadata"]["uid"] for one in heads}
+        self._due = {uid: at for uid, at in self._due.items() if uid in uids}
+        for pod in heads:
+            uid = pod["metadata"]["uid"]
+            if self._due.get(uid, now) <= now:
+                self._due[uid] = math.inf  # until its poll has ended
+                group.create_task(self._poll_in_turn(pod))
+
+    async def _poll_in_turn(self, pod: Mapping[str, Any]) -> None:
         from manta.history.answers import pause_after
 
-        while True:
+        meta = pod["metadata"]
+        async with self._turns:
             began = time.monotonic()
             try:
-                heads = await self._heads()
-                await self.poll(heads)
-                await asyncio.to_thread(self.remove_old, heads)
-            except (MantaError, OSError) as error:
-                _warn("dashboards", error)
-            await asyncio.sleep(pause_after(time.monotonic() - began))
-
-    async def poll(self, heads: Sequence[Mapping[str, Any]]) -> None:
-        """Poll each of them. An error of one, such as a token that is not valid in a header, is printed and stops no other."""
-        results = await asyncio.gather(*map(self._poll, heads), return_exceptions=True)
-        for pod, result in zip(heads, results, strict=True):
-            if isinstance(result, Exception):
-                meta = pod["metadata"]
-                _warn(f"the dashboard of Pod {meta['namespace']}/{meta['name']}", result)
+                await self._poll(pod)
+            except Exception as error:  # noqa: BLE001 - such as a token that is not valid in a header
+                _warn(f"the dashboard of Pod {meta['namespace']}/{meta['name']}", error)
+            ended = time.monotonic()
+            self._due[meta["uid"]] = ended + pause_after(ended - began)
 
     def remove_old(self, heads: Sequence[Mapping[str, Any]]) -> None:
         """Remove the answers of heads that neither run nor wait, with their logs, for the store. Blocking. Raises OSError."""
@@ -99,16 +118,15 @@ class AnswerPoller:
         if who is None:
             return
         loop = asyncio.get_running_loop()
-        async with self._turns:
-            headers = await self._headers(pod)
-            files = AnswerFiles(self._directory / meta["uid"])
+        headers = await self._headers(pod)
+        files = AnswerFiles(self._directory / meta["uid"])
 
-            def fetch(uri: str) -> bytes | None:
-                answer = self._get(pod, uri, headers)
-                return asyncio.run_coroutine_threadsafe(answer, loop).result()
+        def fetch(uri: str) -> bytes | None:
+            answer = self._get(pod, uri, headers)
+            return asyncio.run_coroutine_threadsafe(answer, loop).result()
 
-            if session := await asyncio.to_thread(answering_session, fetch, who):
-                await asyncio.to_thread(keep_answers, fetch, session, files)
+        if session := await asyncio.to_thread(answering_session, fetch, who):
+            await asyncio.to_thread(keep_answers, fetch, session, files)
 
     async def _get(
         self, pod: Mapping[str, Any], uri: str, headers: Mapping[str, str]
