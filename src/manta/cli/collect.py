@@ -142,8 +142,10 @@ def _identity(args: argparse.Namespace) -> Identity:
 
     if not args.store:
         raise UsageError(f"--store URL, or the variable {names.ENV_HISTORY_STORE}, must be set")
+    if not 0 <= args.port < 65536:
+        raise UsageError(f"--port {args.port}: must be 0 to 65535")
     for flag in ("interval", "budget", "spool_mib"):
-        if getattr(args, flag) <= 0:
+        if not getattr(args, flag) > 0:  # nor is `nan`
             raise UsageError(
                 f"--{flag.replace('_', '-')} {getattr(args, flag)}: must be more than 0"
             )

@@ -168,6 +168,8 @@ def test_a_store_that_never_answers_does_not_hold_the_end(tmp_path: Path) -> Non
         ([], "--store URL"),
         (["--store", "s3://x", "--namespace", "../x"], "namespace '../x'"),
         (["--store", "s3://x", "--interval", "0"], "--interval 0.0: must be more than 0"),
+        (["--store", "s3://x", "--interval", "nan"], "--interval nan: must be more than 0"),
+        (["--store", "s3://x", "--port", "65536"], "--port 65536: must be 0 to 65535"),
         (["--store", "s3://x", "--owner-kind", "Pod"], "kind 'pod'"),
     ],
 )
