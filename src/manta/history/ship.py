@@ -43,8 +43,10 @@ _ROTATION = re.compile(r"\.\d[\d_-]*(?=\.|$)")
 """What rotation adds to a name: `raylet.1.out`, `a.log.2`, `a.log.2026-01-31`."""
 _NODE_FILE = re.compile(r".*_([0-9a-f]{56})")
 _COMPRESSION: Final = 5
-_SKIPPED: Final = ("old/", "nsight/", "profiles/", "rocprof_sys/")
-"""Directories of `logs` that hold copies or binary profiles."""
+_SKIPPED: Final = ("nsight/", "profiles/", "rocprof_sys/")
+"""Directories of `logs` that hold binary profiles."""
+_MOVED: Final = "old"
+"""Where Ray's log monitor moves the logs of dead workers to, once it follows more than 200 files."""
 _LASTING: Final = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 """Errors that the same file has at the next try too."""
 
@@ -74,8 +76,8 @@ class FoundFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path as it is stored."""
-        return _in_utf8(self.path)
+        """The path as it is stored: that at which Ray wrote it."""
+        return _in_utf8(self.path.removeprefix(f"{_MOVED}/"))
 
 
 class FileState(msgspec.Struct):
@@ -140,7 +142,7 @@ class _Seen:
 
     def is_gone(self, path: str) -> bool:
         """Whether a file that was not found is not there."""
-        return self.unread.isdisjoint((path, *map(str, PurePosixPath(path).parents)))
+        return self.unread.isdisjoint((path, _MOVED, *map(str, PurePosixPath(path).parents)))
 
     def failed(self) -> OSError | None:
         """The first error that may pass."""

@@ -93,6 +93,49 @@ def test_a_file_with_another_name_goes_on_as_what_it_was(tmp_path: Path, new: st
     assert content(tmp_path, store, "a.log") == text + b"end\n"
 
 
+def move_as_ray_does(session: Path, name: str) -> None:
+    """What the log monitor does with the log of a dead worker, once there are many."""
+    (session / "logs/old").mkdir(exist_ok=True)
+    (session / "logs" / name).rename(session / "logs/old" / name)
+
+
+@pytest.mark.parametrize("shipped", [b"", b"first\n", b"first" * 100 + b"\n"])
+def test_the_log_of_a_dead_worker_is_kept_whole_under_its_name(
+    tmp_path: Path, shipped: bytes
+) -> None:
+    store = file_store(tmp_path)
+    session = write_session(tmp_path / "ray", {"worker-a.out": shipped})
+    own = shipper(tmp_path, store, session)
+    if shipped:
+        assert own.ship().bytes == len(shipped)
+    write_session(tmp_path / "ray", {"worker-a.out": b"the last words\n"})
+    move_as_ray_does(session, "worker-a.out")
+    assert own.ship().bytes == len(b"the last words\n")
+    assert own.ship().objects == 0
+    assert content(tmp_path, store, "worker-a.out") == shipped + b"the last words\n"
+
+
+def test_logs_of_dead_workers_that_a_round_cannot_see_are_not_shipped_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, real = file_store(tmp_path), os.open
+    session = write_session(tmp_path / "ray", {"worker-a.out": b"one\n"})
+    own = shipper(tmp_path, store, session)
+    own.ship()
+    move_as_ray_does(session, "worker-a.out")
+
+    def out_of_files(path: str, *args: Any, **kwargs: Any) -> int:
+        if Path(path).name == "old":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return real(path, *args, **kwargs)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "open", out_of_files)
+        assert own.ship().dropped == {}
+    assert own.ship().objects == 0
+    assert content(tmp_path, store, "worker-a.out") == b"one\n"
+
+
 @pytest.mark.parametrize("text", [b"short\n", b"long\n" * 100])
 def test_a_file_with_two_names_is_shipped_once(tmp_path: Path, text: bytes) -> None:
     store = file_store(tmp_path)
