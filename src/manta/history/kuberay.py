@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from manta.history.layout import KINDS, InvalidName, LogChunk, SessionKey
+from manta.history.layout import KINDS, MOVED_LOGS, InvalidName, LogChunk, SessionKey
 from manta.history.store import Store, StoredObject
 
 ROOT: Final = "cluster-history"
@@ -65,9 +65,12 @@ def log_ranges(prefix: str, one: StoredObject) -> Iterator[LogChunk]:
     node, _, rest = one.key.removeprefix(f"{prefix}/").partition("/")
     if not rest.startswith("logs/"):
         return
-    path = rest.removeprefix("logs/")
+    found = rest.removeprefix("logs/")
+    path = found.removeprefix(f"{MOVED_LOGS}/")  # as tasks name it
+    generation = int(path != found)
     for start in range(0, one.size, _RANGE_BYTES):
-        yield LogChunk(node, path, 0, 0, start, min(start + _RANGE_BYTES, one.size), one.key)
+        end = min(start + _RANGE_BYTES, one.size)
+        yield LogChunk(node, path, generation, 0, start, end, one.key)
 
 
 def is_event_file(prefix: str, key: str) -> bool:

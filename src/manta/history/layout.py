@@ -22,6 +22,8 @@ from urllib.parse import quote, unquote
 
 ROOT: Final = "sessions"
 KINDS: Final = ("raycluster", "rayjob", "rayservice")
+MOVED_LOGS: Final = "old"
+"""Where Ray's log monitor moves the logs of dead workers to, once it follows more than 200 files."""
 _DNS = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _SESSION = re.compile(r"session_[A-Za-z0-9_.-]{1,200}")
 _CHUNK = re.compile(r"(\d{4,9})-(\d{1,20})-(\d{15})-(\d{15})\.gz")

@@ -24,7 +24,15 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from manta.history.layout import InvalidName, SessionKey, event_key, log_key, pod_key, quote_path
+from manta.history.layout import (
+    MOVED_LOGS,
+    InvalidName,
+    SessionKey,
+    event_key,
+    log_key,
+    pod_key,
+    quote_path,
+)
 from manta.history.store import Store
 
 log = logging.getLogger(__name__)
@@ -45,8 +53,6 @@ _NODE_FILE = re.compile(r".*_([0-9a-f]{56})")
 _COMPRESSION: Final = 5
 _SKIPPED: Final = ("nsight/", "profiles/", "rocprof_sys/")
 """Directories of `logs` that hold binary profiles."""
-_MOVED: Final = "old"
-"""Where Ray's log monitor moves the logs of dead workers to, once it follows more than 200 files."""
 _LASTING: Final = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 """Errors that the same file has at the next try too."""
 
@@ -77,7 +83,7 @@ class FoundFile(NamedTuple):
     @property
     def name(self) -> str:
         """The path as it is stored: that at which Ray wrote it."""
-        return _in_utf8(self.path.removeprefix(f"{_MOVED}/"))
+        return _in_utf8(self.path.removeprefix(f"{MOVED_LOGS}/"))
 
 
 class FileState(msgspec.Struct):
@@ -142,7 +148,7 @@ class _Seen:
 
     def is_gone(self, path: str) -> bool:
         """Whether a file that was not found is not there."""
-        return self.unread.isdisjoint((path, _MOVED, *map(str, PurePosixPath(path).parents)))
+        return self.unread.isdisjoint((path, MOVED_LOGS, *map(str, PurePosixPath(path).parents)))
 
     def failed(self) -> OSError | None:
         """The first error that may pass."""

@@ -89,6 +89,19 @@ def test_answers_of_the_dashboard_that_kuberays_collector_kept_are_served(tmp_pa
     assert stored_answer(session, "api/v0/tasks", {}, known=True) is None
 
 
+def test_the_log_of_a_dead_worker_has_the_name_by_which_tasks_know_it(tmp_path: Path) -> None:
+    catalog = kuberay_tree(tmp_path, "raycluster/default/demo")
+    base = f"cluster-history/raycluster/default/demo/{SESSION}/{NODE}/logs"
+    catalog.store.create(f"{base}/old/worker-a.out", b"the last words\n")
+    catalog.store.create(f"{base}/worker-b.out", b"one\n")
+    catalog.store.create(f"{base}/old/worker-b.out", b"two\n")
+    database = catalog.open_index(next(catalog.sessions("default")))
+    assert database is not None
+    reader = LogReader(catalog.store, database)
+    assert b"".join(reader.read(NODE, "worker-a.out")) == b"the last words\n"
+    assert b"".join(reader.read(NODE, "worker-b.out")) == b"one\ntwo\n"
+
+
 def test_what_is_not_there_is_not_found(tmp_path: Path) -> None:
     catalog = kuberay_tree(tmp_path, "raycluster/default/demo")
     assert catalog.open_index(SessionKey("default", "rayjob", "demo", SESSION)) is None
