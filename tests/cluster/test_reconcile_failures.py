@@ -11,12 +11,12 @@ import pytest
 
 from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CLUSTERS
-from manta.api.resources import DEPLOYMENTS, PODS
+from manta.api.resources import DEPLOYMENTS, PODS, SERVICES
 from manta.kube.client import Client
-from manta.kube.transport import Request
+from manta.kube.transport import Request, Response
 from manta.localplane.builtin.deployment.controller import DeploymentController
 from manta.localplane.controllers import ControllerOptions, built_in_controllers
-from support.faults import status
+from support.faults import FaultTransport, Match, status, touches
 from support.raycluster import NAMESPACE, ray_cluster, template
 from support.raycrds import ray_crds
 from support.reconcile_failures import BY_KIND, all_controllers, an_object, operated
@@ -144,6 +144,40 @@ async def test_a_finalizer_that_is_refused_is_a_condition_and_an_event(kind: str
             assert found["metadata"]["finalizers"]
             if kind != "RayCluster":  # there the message stays until the Pods are ready
                 assert "denied" not in str(found["status"]["conditions"])
+
+
+def another_text_each_time(faults: FaultTransport, match: Match) -> list[float]:
+    """Refuse as a server does whose webhook hangs: with the port of each connection. Returns when it was asked.
+
+    After a thousand the text stays the same, so that virtual time goes on.
+    """
+    asked: list[float] = []
+
+    def refuse(_request: Request) -> Response:
+        asked.append(asyncio.get_running_loop().time())
+        why = f"failed calling webhook: read tcp 10.0.0.1:{min(len(asked), 1000)}: i/o timeout"
+        return status(500, "InternalError", why)
+
+    faults.answer_by(match, refuse)
+    return asked
+
+
+@pytest.mark.parametrize("kind", ["RayCluster", "RayJob", "RayService"])
+@virtually
+async def test_an_error_with_another_text_each_time_is_retried_with_a_backoff(kind: str) -> None:
+    """Each text was a write of the status, and its watch event the next attempt."""
+    async with virtual_plane(crds=ray_crds()) as plane:
+        faults = faulty(plane)
+        resource = SERVICES if kind == "RayCluster" else RAY_CLUSTERS
+        asked = another_text_each_time(faults, touches(resource, "POST"))
+        async with operated(plane, Client(faults)) as op:
+            await op.make(kind, "odd")
+            await asyncio.sleep(600)
+            assert 10 < len(asked) < 60
+            assert 1 <= len(faults.accepted_writes("/status")) < 20
+            type_, _ = REFUSALS[kind]
+            [shown] = await op.conditions(kind, "odd", type_)
+            assert "failed calling webhook" in shown["message"]
 
 
 @virtually

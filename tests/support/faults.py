@@ -120,7 +120,13 @@ class FaultTransport:
 
     def answer(self, match: Match, response: Response, *, times: int | None = 1) -> None:
         """Answer without asking the server."""
-        self._rules.append(_Rule(match, lambda _request: response, times))
+        self.answer_by(match, lambda _request: response, times=times)
+
+    def answer_by(
+        self, match: Match, answer: Callable[[Request], Response], *, times: int | None = None
+    ) -> None:
+        """Answer each request by a function of it, without asking the server."""
+        self._rules.append(_Rule(match, answer, times))
 
     def fail_before(self, match: Match, *, times: int | None = 1, code: int = 503) -> None:
         """A 5xx; the server never saw the request."""

@@ -24,6 +24,7 @@ from manta.reconcile.observer import Reconciled
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.status_writer import Status, StatusWriter
 from manta.reconcile.step import Step, earliest
+from manta.reconcile.text_throttle import TextThrottle
 from manta.runtime.controller import Controller, Watch
 from manta.runtime.failures import RECONCILE_ERROR, FailureCondition
 from manta.runtime.freshness import Owner
@@ -70,6 +71,7 @@ class Reconciler(ABC, Generic[S, T]):
         self.client = manager.client
         self._executor = PlanExecutor(manager.client, manager.freshness)
         self._writer = StatusWriter(manager.client, manager.freshness)
+        self._text_throttle = TextThrottle(manager.clock)
         watches = self.watches()
         self.controller = Controller(
             self.name,
@@ -208,12 +210,18 @@ class Reconciler(ABC, Generic[S, T]):
         if record is not None and new != old:
             record.status = new
         delay = self.status_delay(snapshot, new) if new is not None else None
+        if outcome.failure is None:
+            self._text_throttle.forget(owner)
+        elif delay is not None and new is not None and old is not None:
+            delay = max(delay, self._text_throttle.delay(owner, old, new))
         written = None
         # A status that stays as it is may still have Events, such as an invalid spec without conditions.
         if new is not None and old is not None and new != old and delay == NOW:
             if not await self._writer.write(owner, resource, metadata, old, new):
                 return None  # the object is gone
             written = new
+            if outcome.failure is not None:
+                self._text_throttle.wrote(owner)
             if record is not None:
                 record.written = True
         with phase(Phase.EVENTS):
