@@ -86,7 +86,7 @@ CLUSTER = (
         "blocked",
         "what a cluster waits for",
         "head container only",
-        "the condition `Blocked` names Pod, container and cause, also for workers; a container that is not created within 5 minutes counts",
+        "the condition `Blocked` names Pod, container and cause, also for workers; a container that is not created, or not ready, within 5 minutes counts",
         "most clusters wait for workers",
         "test_a_container_that_needs_too_much_time_is_named",
     ),

@@ -178,6 +178,24 @@ def start_overdue_at(pod: Pod) -> datetime | None:
     return max([*times, ended] if ended else times) + START_WITHIN if times else None
 
 
+def slow_readiness(pod: Pod, now: datetime) -> Blockage | None:
+    """A container that has run for long and is not ready: its probe fails, or nobody answers it."""
+    ready = find(pod.status.conditions, "Ready")
+    if not is_running(pod) or ready is None or ready.status == "True":
+        return None
+    status = next((one for one in pod.status.container_statuses if not one.ready), None)
+    if status is None or status.state.running is None:
+        return None
+    texts = (ready.last_transition_time, status.state.running.started_at)
+    times = [parse_time(text) for text in texts if text]
+    if not times or now < max(times) + START_WITHIN:
+        return None
+    minutes, name = START_WITHIN // timedelta(minutes=1), pod.metadata.name
+    what = f"container {status.name} of Pod {name} runs, but has not been ready for more than {minutes} minutes"
+    where = f"its Events and its log say why: kubectl describe pod {name}"
+    return Blockage("NotReady", f"{what}: {where}")
+
+
 def _is_being_created(status: ContainerStatus) -> bool:
     state = status.state
     if state.running is not None or state.terminated is not None:

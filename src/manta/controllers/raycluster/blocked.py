@@ -14,6 +14,7 @@ from manta.api.conditions import Blockage, find
 from manta.api.core import Pod
 from manta.api.meta import Condition
 from manta.api.names import without_suffixes
+from manta.api.ray import names
 from manta.api.ray.cluster import ClusterConditionType
 from manta.api.times import parse_time
 from manta.controllers.raycluster.facts import (
@@ -28,7 +29,15 @@ from manta.controllers.raycluster.snapshot import ClusterSnapshot
 from manta.controllers.raycluster.status_events import invalid_reason
 from manta.reconcile.failures import blockage_of, is_routine
 from manta.reconcile.outcome import Outcome
-from manta.rules.pod_health import POD_FAILED, blockage, is_ready, is_terminating, slow_start
+from manta.rules.pod_health import (
+    POD_FAILED,
+    blockage,
+    is_ready,
+    is_terminating,
+    slow_readiness,
+    slow_start,
+)
+from manta.rules.traits import Creator, creator
 from manta.rules.validation.violation import violations_message
 
 STABLE_AFTER: Final = timedelta(seconds=60)
@@ -110,7 +119,7 @@ def _blocked_pods(snapshot: ClusterSnapshot) -> Blockage | None:
     for pod in (*snapshot.head_pods, *snapshot.worker_pods):
         if problem := _pod_problem(snapshot, pod):
             problems.append(problem)
-        elif slow := slow_start(pod, snapshot.now):
+        elif slow := slow_start(pod, snapshot.now) or _slow_readiness(snapshot, pod):
             late.append(slow)
     found = problems + late  # a Pod that has failed says more than one that only takes long
     if not found:
@@ -119,6 +128,14 @@ def _blocked_pods(snapshot: ClusterSnapshot) -> Blockage | None:
     if not more:
         return first
     return Blockage(first.reason, f"{first.message} (and {more} more Pods are blocked)")
+
+
+def _slow_readiness(snapshot: ClusterSnapshot, pod: Pod) -> Blockage | None:
+    """A worker that serves is ready only once a Serve replica runs on it, which may never be wanted."""
+    serves = creator(snapshot.cluster.metadata) is Creator.SERVICE
+    if serves and pod.metadata.labels.get(names.LABEL_NODE_TYPE) != names.NODE_HEAD:
+        return None
+    return slow_readiness(pod, snapshot.now)
 
 
 def _pod_problem(snapshot: ClusterSnapshot, pod: Pod) -> Blockage | None:

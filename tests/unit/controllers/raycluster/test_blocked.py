@@ -8,6 +8,7 @@ import pytest
 
 from manta.api.conditions import find
 from manta.api.meta import Condition
+from manta.api.resources import PODS
 from manta.api.times import format_time
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.status_events import spec_warnings
@@ -86,6 +87,54 @@ def test_a_container_that_needs_too_much_time_is_named(reason: str, node: str) -
     scenario.now += timedelta(hours=1)
     scenario.reconcile()
     assert scenario.status_writes == writes
+
+
+@pytest.mark.parametrize("node", ["head", "worker"])
+def test_a_container_that_runs_and_does_not_become_ready_is_named(node: str) -> None:
+    scenario = Scenario(decode(ray_cluster()))
+    scenario.reconcile()
+    for pod in scenario.pods.values():
+        set_running(pod)
+    pod = (scenario.heads() if node == "head" else scenario.workers())[0]
+    set_running(pod, ready=False, since=format_time(scenario.now))
+    scenario.now += timedelta(minutes=4)
+    scenario.reconcile()
+    assert blocked(scenario) is None
+    scenario.now += timedelta(minutes=1)
+    scenario.reconcile()
+    assert f"container ray of Pod {pod['metadata']['name']} runs" in message(scenario)
+    writes = scenario.status_writes
+    scenario.now += timedelta(hours=1)
+    scenario.reconcile()
+    assert scenario.status_writes == writes
+    set_running(pod)
+    scenario.reconcile()
+    assert blocked(scenario) is None
+
+
+def test_a_worker_of_a_service_may_never_become_ready() -> None:
+    """Without a Serve replica it takes no requests, and that may be all that is wanted."""
+    labels = {"ray.io/originated-from-crd": "RayService"}
+    scenario = Scenario(decode(ray_cluster(labels=labels)))
+    scenario.reconcile()
+    set_running(scenario.heads()[0])
+    set_running(scenario.workers()[0], ready=False, since=format_time(scenario.now))
+    scenario.now += timedelta(hours=1)
+    scenario.reconcile()
+    assert blocked(scenario) is None
+
+
+def test_a_head_that_must_not_be_restarted_is_missed() -> None:
+    note = {"ray.io/disable-provisioned-head-restart": "true"}
+    scenario = Scenario(decode(ray_cluster(annotations=note)))
+    scenario.reconcile()
+    for pod in scenario.pods.values():
+        set_running(pod)
+    scenario.reconcile()
+    del scenario.objects[PODS, scenario.heads()[0]["metadata"]["name"]]
+    scenario.reconcile()
+    assert "the head is gone" in message(scenario)
+    assert "disable-provisioned-head-restart" in message(scenario)
 
 
 def test_a_pod_that_cannot_be_scheduled_is_named() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from manta.api.conditions import Blockage
 from manta.api.core import Pod
 from manta.api.ray import names
 from manta.api.resources import PODS
@@ -141,7 +142,8 @@ def _replace_if_failed(snapshot: ClusterSnapshot, pod: Pod) -> Plan:
 def _create(snapshot: ClusterSnapshot) -> Plan:
     if allows_no_next_head(snapshot):
         # A RayJob in SidecarMode ends with its head: a new head would run the job a second time.
-        return Plan(wait=Wait("the head is gone and must not be restarted"))
+        why = f"the head is gone, and {names.ANNOTATION_DISABLE_HEAD_RESTART}=true forbids another"
+        return Plan(wait=Wait(why), blocked_by=Blockage("HeadNotRestarted", why))
     cluster = cluster_of_new_pods(snapshot)
     manifest = build_head_pod(cluster, snapshot.settings, spec_hash=spec_hash(cluster.spec))
     marked = with_annotations(manifest["metadata"], revision_of_new_pods(snapshot))
