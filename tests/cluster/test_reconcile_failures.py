@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from manta.api.meta import Key
-from manta.api.ray.resources import RAY_CLUSTERS
+from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import DEPLOYMENTS, PODS, SERVICES
 from manta.kube.client import Client
 from manta.kube.transport import Request, Response
@@ -162,20 +162,28 @@ def another_text_each_time(faults: FaultTransport, match: Match) -> list[float]:
     return asked
 
 
-@pytest.mark.parametrize("kind", ["RayCluster", "RayJob", "RayService"])
+CHILDREN = {
+    "RayCluster": (SERVICES, "Blocked"),
+    "RayJob": (RAY_CLUSTERS, "Ready"),
+    "RayService": (RAY_CLUSTERS, "Ready"),
+    "RayCronJob": (RAY_JOBS, "Blocked"),
+}
+"""What each kind creates first, and the condition that shows a refusal."""
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
 @virtually
 async def test_an_error_with_another_text_each_time_is_retried_with_a_backoff(kind: str) -> None:
     """Each text was a write of the status, and its watch event the next attempt."""
     async with virtual_plane(crds=ray_crds()) as plane:
         faults = faulty(plane)
-        resource = SERVICES if kind == "RayCluster" else RAY_CLUSTERS
+        resource, type_ = CHILDREN[kind]
         asked = another_text_each_time(faults, touches(resource, "POST"))
         async with operated(plane, Client(faults)) as op:
             await op.make(kind, "odd")
             await asyncio.sleep(600)
             assert 10 < len(asked) < 60
             assert 1 <= len(faults.accepted_writes("/status")) < 20
-            type_, _ = REFUSALS[kind]
             [shown] = await op.conditions(kind, "odd", type_)
             assert "failed calling webhook" in shown["message"]
 

@@ -19,7 +19,7 @@ class CronJobConditionType(StrEnum):
     """Ours: KubeRay's RayCronJob has no conditions."""
 
     BLOCKED = "Blocked"
-    """Present while no RayJob can be created: the spec is invalid."""
+    """Present while no RayJob can be created: the spec is invalid, or the API server refuses it."""
 
 
 class RayCronJobSpec(View, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 
 from manta.controllers.raycronjob.plan import plan
 from manta.controllers.raycronjob.status import next_status
+from manta.kube.errors import Forbidden, Unreachable
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome, Result
 from support.raycronjob import a_child, a_cron, seen
 
@@ -25,8 +26,23 @@ def test_a_served_tick_is_recorded() -> None:
 def test_a_tick_whose_child_could_not_be_made_is_not() -> None:
     snapshot = seen(NOW)
     (action,) = plan(snapshot).plan.actions
-    outcome = Outcome(failures=(Failure(action, TimeoutError()),))
+    outcome = Outcome(failures=(Failure(action, Unreachable("gone", sent=False)),))
     assert next_status(snapshot, outcome) == snapshot.cron.status
+
+
+def test_a_child_that_is_refused_is_a_condition_until_it_is_made() -> None:
+    """It was an Event only, and an Event expires."""
+    snapshot = seen(NOW)
+    (action,) = plan(snapshot).plan.actions
+    failure = Failure(action, Forbidden(403, "Forbidden", "exceeded quota: team"))
+    refused = next_status(snapshot, Outcome(failures=(failure,)))
+    [blocked] = refused.conditions
+    assert (blocked.type, blocked.status, blocked.reason) == ("Blocked", "True", "Forbidden")
+    assert f"cannot create RayJob {action.key}" in blocked.message
+    assert "exceeded quota: team" in blocked.message
+    snapshot = seen(NOW, msgspec.structs.replace(a_cron(), status=refused))
+    outcome = Outcome(done=(Result(action, action.key),))
+    assert next_status(snapshot, outcome).conditions == ()
 
 
 def test_a_child_found_from_before_a_crash_counts() -> None:
