@@ -59,6 +59,22 @@ async def test_in_interactive_mode_a_missing_head_is_a_failure_after_300_seconds
 
 
 @virtually
+async def test_a_node_port_that_the_user_chose_is_that_of_the_cluster() -> None:
+    """The Service of the RayJob took it, and the RayCluster never got a Service of its own."""
+    chosen = {"name": "dashboard", "port": 8265, "nodePort": 30123}
+    service = {"spec": {"type": "NodePort", "ports": [chosen]}}
+    async with a_scenario() as scenario, operator(scenario):
+        spec = ray_cluster(head={"headService": service})["spec"]
+        await scenario.create(rayClusterSpec=spec)
+        job = await scenario.until(is_running)
+        key = Key(NAMESPACE, f"{job.status.ray_cluster_name}-head-svc")
+        own = await scenario.client.get(SERVICES, key)
+        assert [one["nodePort"] for one in own["spec"]["ports"] if one["port"] == 8265] == [30123]
+        second = await scenario.client.get(SERVICES, Key(NAMESPACE, "demo-head-svc"))
+        assert second["spec"]["type"] == "NodePort"
+
+
+@virtually
 async def test_a_job_on_a_shared_cluster_has_no_head_service_of_its_own() -> None:
     """S9."""
     async with a_scenario() as scenario, operator(scenario):

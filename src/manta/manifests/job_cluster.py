@@ -14,7 +14,7 @@ from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.well_known import ANNOTATION_LAST_APPLIED
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.propagated_metadata import propagated_metadata
-from manta.manifests.services import build_head_service, custom_head_annotations
+from manta.manifests.services import build_second_head_service, custom_head_annotations
 from manta.manifests.submitter import Submission, build_sidecar, job_reference
 from manta.rules.settings import Settings
 
@@ -67,7 +67,7 @@ def build_job_head_service(
     job: RayJob, cluster: RayCluster, settings: Settings, head: Pod | None
 ) -> Json:
     """`<rayjob>-head-svc`: a stable name for the head of the current attempt, if there is one already."""
-    service = build_head_service(cluster, settings, head)
+    service = build_second_head_service(cluster, settings, head)
     name = job.metadata.name
     meta = {
         "name": f"{name}-head-svc",

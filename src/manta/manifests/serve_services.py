@@ -18,7 +18,7 @@ from manta.manifests.head_target import head_ports
 from manta.manifests.ownership import owned_by
 from manta.manifests.propagated_metadata import propagated_metadata
 from manta.manifests.service_cluster import origin_labels, service_reference
-from manta.manifests.services import build_head_service, custom_head_annotations, serve_ports
+from manta.manifests.services import build_second_head_service, custom_head_annotations, serve_ports
 from manta.rules.settings import Settings
 
 
@@ -39,7 +39,7 @@ def build_service_head_service(
     service: RayService, cluster: RayCluster, settings: Settings, head: Pod | None = None
 ) -> Json:
     """`<rayservice>-head-svc`: a stable name for the head of the serving cluster."""
-    manifest = build_head_service(cluster, settings, head)
+    manifest = build_second_head_service(cluster, settings, head)
     name = service.metadata.name
     labels = {
         **origin_labels(service),

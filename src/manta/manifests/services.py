@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from manta.api.core import Pod
 from manta.api.ray import names
@@ -15,6 +15,10 @@ from manta.manifests.ownership import owned_by
 from manta.manifests.propagated_metadata import propagated_metadata
 from manta.rules.settings import Settings
 from manta.rules.traits import head_service_name
+
+_OF_ONE_SERVICE: Final = frozenset(
+    ("clusterIP", "clusterIPs", "loadBalancerIP", "healthCheckNodePort")
+)
 
 
 def build_head_service(cluster: RayCluster, settings: Settings, head: Pod | None = None) -> Json:
@@ -56,6 +60,21 @@ def _customised(
     spec["selector"] = dict(selector)
     spec.setdefault("type", cluster.spec.head_group_spec.service_type or "ClusterIP")
     return _service(propagated_metadata(meta, annotations, user_meta.get("labels") or {}), spec)
+
+
+def build_second_head_service(
+    cluster: RayCluster, settings: Settings, head: Pod | None = None
+) -> Json:
+    """The head Service with a stable name, beside the RayCluster's own, which keeps the addresses that the user
+    chose: no two Services can have the same."""
+    service = build_head_service(cluster, settings, head)
+    spec = {name: one for name, one in service["spec"].items() if name not in _OF_ONE_SERVICE}
+    if service["spec"].get("clusterIP") == "None":
+        spec["clusterIP"] = "None"
+    spec["ports"] = [
+        {name: one for name, one in port.items() if name != "nodePort"} for port in spec["ports"]
+    ]
+    return {**service, "spec": spec}
 
 
 def custom_head_annotations(cluster: RayCluster) -> dict[str, str]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from manta.api.ray.cluster import RayCluster
+from manta.api.ray.job import RayJob
 from manta.manifests.gateway import Backend, build_gateway, build_route
+from manta.manifests.job_cluster import build_job_head_service
 from manta.manifests.serve_services import (
     build_cluster_serve_service,
     build_serve_service,
     build_service_head_service,
     serve_port,
 )
+from manta.manifests.services import build_head_service
 from manta.rules.settings import Settings
+from support.raycluster import ray_cluster
+from support.rayjob import ray_job
 from support.rayservice_objects import a_cluster, a_service, cluster_config
 
 
@@ -121,3 +127,25 @@ def test_a_clusters_own_serve_service_is_labelled_after_the_cluster() -> None:
     made = build_cluster_serve_service(a_service(), a_cluster("demo-a"))
     assert made["metadata"]["labels"]["ray.io/originated-from-cr-name"] == "demo-a"
     assert made["metadata"]["labels"]["ray.io/originated-from-crd"] == "RayService"
+
+
+def test_addresses_of_the_users_own_head_service_stay_with_the_cluster() -> None:
+    """The second Service that asks for a node port is refused, and its cluster never started."""
+    ports = [{"name": "dashboard", "port": 8265, "nodePort": 30123}]
+    chosen = {"type": "NodePort", "ports": ports, "clusterIP": "10.96.0.77"}
+    head = {"headService": {"spec": chosen}}
+    cluster = msgspec.convert(ray_cluster("demo-a", head=head), RayCluster)
+    own = build_head_service(cluster, Settings())["spec"]
+    assert own["ports"][0]["nodePort"] == 30123
+    assert own["clusterIP"] == "10.96.0.77"
+    job = msgspec.convert(ray_job(), RayJob)
+    for made in (
+        build_service_head_service(a_service(), cluster, Settings()),
+        build_job_head_service(job, cluster, Settings(), None),
+    ):
+        assert made["spec"]["type"] == "NodePort"
+        assert [one["name"] for one in made["spec"]["ports"]] == [
+            one["name"] for one in own["ports"]
+        ]
+        assert not any("nodePort" in one for one in made["spec"]["ports"])
+        assert "clusterIP" not in made["spec"]
