@@ -264,6 +264,15 @@ def test_replicas_that_others_set_on_the_cluster_are_left_alone() -> None:
     assert plan_clusters(serving(active=a_view("demo-a", scaled))) == Step()
 
 
+@pytest.mark.parametrize("field", ["tolerations", "schedulingGates"])
+def test_what_job_queues_write_into_templates_reaches_the_next_cluster_only(field: str) -> None:
+    """S8: the guide says so."""
+    config = cluster_config()
+    for one in (config["headGroupSpec"], *config["workerGroupSpecs"]):
+        one["template"]["spec"][field] = [{"name": "x", "key": "x"}]
+    assert plan_clusters(serving(spec={"rayClusterConfig": config})) == Step()
+
+
 def test_appended_groups_are_added_and_the_new_hash_recorded() -> None:
     extra = group("more", 2, unknownField=1)
     spec = {"rayClusterConfig": cluster_config(groups=[group(), extra])}
