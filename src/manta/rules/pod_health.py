@@ -179,21 +179,24 @@ def start_overdue_at(pod: Pod) -> datetime | None:
 
 
 def slow_readiness(pod: Pod, now: datetime) -> Blockage | None:
-    """A container that has run for long and is not ready: its probe fails, or nobody answers it."""
+    """A container that has run for long and is not ready; or all are, and the Pod is not: its node may be lost."""
     ready = find(pod.status.conditions, "Ready")
     if not is_running(pod) or ready is None or ready.status == "True":
         return None
     status = next((one for one in pod.status.container_statuses if not one.ready), None)
-    if status is None or status.state.running is None:
+    if status is not None and status.state.running is None:
         return None
-    texts = (ready.last_transition_time, status.state.running.started_at)
-    times = [parse_time(text) for text in texts if text]
+    began = status.state.running.started_at if status and status.state.running else None
+    times = [parse_time(text) for text in (ready.last_transition_time, began) if text]
     if not times or now < max(times) + START_WITHIN:
         return None
     minutes, name = START_WITHIN // timedelta(minutes=1), pod.metadata.name
-    what = f"container {status.name} of Pod {name} runs, but has not been ready for more than {minutes} minutes"
-    where = f"its Events and its log say why: kubectl describe pod {name}"
-    return Blockage("NotReady", f"{what}: {where}")
+    which = f"container {status.name} of Pod {name}" if status else f"Pod {name}"
+    what = f"{which} runs, but has not been ready for more than {minutes} minutes"
+    hint = f"its Events and its log say why: kubectl describe pod {name}"
+    if status is None:
+        hint = f"look at its readiness gates and at node {pod.spec.node_name}"
+    return Blockage("NotReady", f"{what}: {hint}")
 
 
 def _is_being_created(status: ContainerStatus) -> bool:

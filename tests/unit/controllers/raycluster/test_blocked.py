@@ -112,6 +112,23 @@ def test_a_container_that_runs_and_does_not_become_ready_is_named(node: str) -> 
     assert blocked(scenario) is None
 
 
+def test_a_pod_whose_node_is_silent_is_named() -> None:
+    """The containers were ready when the node was heard of last."""
+    scenario = Scenario(decode(ray_cluster()))
+    scenario.reconcile()
+    for pod in scenario.pods.values():
+        set_running(pod)
+    [worker] = scenario.workers()
+    worker["status"]["conditions"][0] |= {
+        "status": "False",
+        "lastTransitionTime": format_time(scenario.now),
+    }
+    scenario.now += timedelta(minutes=5)
+    scenario.reconcile()
+    assert message(scenario).startswith(f"Pod {worker['metadata']['name']} runs")
+    assert message(scenario).endswith("node n1")
+
+
 def test_a_worker_of_a_service_may_never_become_ready() -> None:
     """Without a Serve replica it takes no requests, and that may be all that is wanted."""
     labels = {"ray.io/originated-from-crd": "RayService"}
