@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from manta.api.usage import UsageError
+from manta.cli.main import main
 from manta.cli.server.manifests import read_manifests
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
@@ -70,3 +71,13 @@ def test_values_are_those_that_kubectl_would_send(tmp_path: Path) -> None:
 def test_a_missing_file_is_reported_in_plain_words() -> None:
     with pytest.raises(UsageError, match=r"cannot read nowhere\.yaml: No such file"):
         read_manifests(["nowhere.yaml"])
+
+
+def test_a_file_without_objects_is_said_and_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """U16: it was applied in silence, with rc 0."""
+    file = tmp_path / "empty.yaml"
+    file.write_text("# nothing yet\n---\n")
+    assert main(["apply", "-f", str(file), "--server", "http://127.0.0.1:1"]) == 2
+    assert "no objects in" in capsys.readouterr().err
