@@ -27,6 +27,7 @@ from support.rayservice import (
     serves_from,
     until_killed_or,
 )
+from support.rayservice_objects import incremental, scaled_config
 from support.virtual import faulty, running, virtually
 
 NEXT = "rayproject/ray:2.61.0"
@@ -343,6 +344,23 @@ async def test_behind_a_gateway_an_abort_moves_the_weights_back_at_once() -> Non
         await scenario.until(has_no_pending)
         await asyncio.sleep(5)
         assert await scenario.weights() == {old: 100}
+
+
+@virtually
+async def test_an_incremental_upgrade_of_long_ago_does_not_end_the_first_canary() -> None:
+    async with (
+        a_scenario(crds=GATEWAY_CRDS) as scenario,
+        running(accept_routes(scenario)),
+        operator(scenario),
+    ):
+        await scenario.create(upgradeStrategy=incremental(), rayClusterConfig=scaled_config())
+        first = (await scenario.until(is_ready)).status.active_service_status.ray_cluster_name
+        await scenario.edit(rayClusterConfig=scaled_config("rayproject/ray:2.60.1"))
+        service = await scenario.until(serves_from(other_than=first), 600)
+        old = service.status.active_service_status.ray_cluster_name
+        await asyncio.sleep(3600)
+        await scenario.edit(upgradeStrategy=canary(), rayClusterConfig=scaled_config(NEXT))
+        await scenario.until(serves_from(other_than=old), 600)
 
 
 @virtually

@@ -28,7 +28,7 @@ from manta.controllers.rayservice.facts.clusters import (
 )
 from manta.controllers.rayservice.planners.old_clusters import delete_cluster
 from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
-from manta.controllers.rayservice.status_changes import ServiceStep, without_pending
+from manta.controllers.rayservice.status_changes import ServiceStep, with_active, without_pending
 from manta.manifests.canary_cluster import resize
 from manta.manifests.containers import Json, copy_json
 from manta.manifests.service_cluster import build_service_cluster, identity, replicas_asked_for
@@ -97,6 +97,8 @@ def _new_pending_name(
     fresh = RayServiceStatus(ray_cluster_name=snapshot.new_cluster_name(), target_capacity=capacity)
 
     def change(status: RayServiceStatuses) -> RayServiceStatuses:
+        if snapshot.is_canary:  # the time of an earlier upgrade would end this one at its deadline
+            status = with_active(status, last_traffic_migrated_time=None)
         return msgspec.structs.replace(status, pending_service_status=fresh)
 
     return change
