@@ -39,7 +39,7 @@ async def wake_for_client(
     has_endpoints: bool,
     has_left: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Whether a Service was wake_for_client for a client. Returns early if that has left."""
+    """Whether a Service was woken for a client. Returns early if that has left."""
     if wake is None or (has_endpoints and not wake.is_waking(service)):
         return False
     waking = asyncio.ensure_future(wake(service, port))
