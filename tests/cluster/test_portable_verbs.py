@@ -66,6 +66,8 @@ MANTA: tuple[tuple[str, str], ...] = (
     ("scale demo --group gpu --replicas 3", "demo"),
     ("suspend demo", "demo"),
     ("resume demo", "demo"),
+    ("suspend rayservice/web", "rayservice/web suspended"),
+    ("resume rayservice/web", "rayservice/web resumed"),
     ("plan -f {dir}/cluster.yaml --offline", "applied"),
     ("upgrade web --image reg/ray:2", "web"),
     ("rollout history demo", "demo"),

@@ -9,8 +9,6 @@ import argparse
 import asyncio
 from typing import Any
 
-from manta.api.ray.resources import RAY_SERVICES
-from manta.api.usage import UsageError
 from manta.cli.output.help import examples
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.ray_targets import RayObject, parse_target
@@ -24,6 +22,7 @@ def add_parser(subparsers: Any) -> None:
             **examples(
                 ("manta suspend demo", "delete the Pods of a RayCluster"),
                 ("manta suspend rayjob/train raycronjob/nightly", "a job, and a schedule"),
+                ("manta suspend rayservice/echo", "delete all clusters of a service"),
             ),
         )
     )
@@ -44,12 +43,6 @@ async def set_suspended(args: argparse.Namespace, *, suspended: bool) -> int:
     """Set `spec.suspend` of all targets, and say which changed. Raises UsageError."""
     namespace = namespace_of(args)
     targets = [parse_target(text, namespace) for text in args.targets]
-    for one in targets:
-        if one.resource == RAY_SERVICES:
-            raise UsageError(
-                f"{one}: a RayService cannot be suspended (Kubernetes Services would lose their "
-                "Pods); delete it instead, or suspend its RayCluster's worker groups"
-            )
     async with open_client(args) as client:
         for one in targets:
             print(await _set(client, one, suspended=suspended), flush=True)
