@@ -188,7 +188,7 @@ async def test_nothing_leads_to_an_activator_that_has_stopped() -> None:
 async def test_a_stop_says_what_it_cannot_delete(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(*_: Any) -> None:
+    async def refuse(*_: Any, **__: Any) -> None:
         raise Forbidden(403, "Forbidden", "the role is gone")
 
     async with a_plane() as (plane, _):
@@ -208,6 +208,22 @@ async def test_what_an_activator_leaves_behind_goes_with_its_installation() -> N
             async with asyncio.timeout(30):
                 while await slices(plane):
                     await asyncio.sleep(0.05)
+
+
+async def test_what_stops_late_leaves_the_slice_of_its_successor() -> None:
+    """A node is drained: the next activator starts while the last one still ends."""
+    async with a_plane() as (plane, _):
+        async with running(Activator(plane.client, "192.0.2.1", "127.0.0.1").run()):
+            await the_slice(plane)
+            successor = Activator(plane.client, "192.0.2.2", "127.0.0.1")
+            task = asyncio.create_task(successor.run())
+            async with asyncio.timeout(30):
+                while (await the_slice(plane)).endpoints[0].addresses != ("192.0.2.2",):
+                    await asyncio.sleep(0.05)
+        assert (await the_slice(plane)).endpoints[0].addresses == ("192.0.2.2",)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await slices(plane) == []
 
 
 async def test_a_successor_takes_over_at_its_own_address() -> None:

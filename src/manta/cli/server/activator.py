@@ -27,7 +27,7 @@ from manta.api.resources import CLUSTER_ROLES, ENDPOINT_SLICES, SERVICES
 from manta.api.well_known import LABEL_ENDPOINT_SLICE_MANAGED_BY, LABEL_SERVICE_NAME
 from manta.client.waking import NO_USE, Waker, sleeps
 from manta.kube.client import Client
-from manta.kube.errors import AlreadyExists, MantaError, NotFound
+from manta.kube.errors import AlreadyExists, Conflict, MantaError, NotFound
 from manta.localplane.node.net.relay import Streams, close_connection, has_left, relay
 from manta.localplane.waking import wake_for_client
 from manta.rules.traits import head_service_name
@@ -51,6 +51,8 @@ class _StandIn:
     cluster: RayCluster
     service: Service
     servers: dict[str, asyncio.Server] = field(default_factory=dict)
+    uid: str = ""
+    """Of the EndpointSlice; empty while it is not known whether there is one."""
 
     @property
     def key(self) -> Key:
@@ -164,8 +166,8 @@ class Activator:
 
     async def _leave(self, head: Key) -> None:
         stand = self._stands[head]
-        with suppress(NotFound):
-            await self._client.delete(ENDPOINT_SLICES, stand.key)
+        with suppress(NotFound, Conflict):  # a successor has replaced it by its own
+            await self._client.delete(ENDPOINT_SLICES, stand.key, uid=stand.uid or None)
         stand.close()
         del self._stands[head]
 
@@ -175,10 +177,11 @@ class Activator:
         ports = _ports(stand.servers)
         body = slice_of(stand.key, service.name, owner, self._address, ports)
         try:
-            await self._client.create(ENDPOINT_SLICES, stand.key.namespace, body)
+            made = await self._client.create(ENDPOINT_SLICES, stand.key.namespace, body)
         except AlreadyExists:  # of a predecessor, at another address
             await self._client.delete(ENDPOINT_SLICES, stand.key)
-            await self._client.create(ENDPOINT_SLICES, stand.key.namespace, body)
+            made = await self._client.create(ENDPOINT_SLICES, stand.key.namespace, body)
+        stand.uid = made.metadata.uid
 
     async def _owner_of(self, service: ObjectMeta) -> dict[str, Any]:
         """With the Service as a second owner the slice would stay as long as that: the last owner counts."""
