@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from manta.api.ray.cluster import RayCluster
+from manta.api.conditions import find
+from manta.api.ray.cluster import ClusterConditionType, RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS
 from manta.api.usage import UsageError
 from manta.cli.output.help import examples
@@ -62,6 +64,9 @@ def run(args: argparse.Namespace) -> int:
     since = timedelta(seconds=parse_age("--since", args.since))
     if since > timedelta(days=KEPT_DAYS):
         raise UsageError(f"--since {args.since}: the figures of {KEPT_DAYS} days are kept")
+    for name, price in (("--price-cpu", args.price_cpu), ("--price-gpu", args.price_gpu)):
+        if price is not None and not 0 <= price < math.inf:
+            raise UsageError(f"{name} {price:g}: must be a number that is not negative")
     return asyncio.run(_show(args, since))
 
 
@@ -78,8 +83,16 @@ async def _show(args: argparse.Namespace, since: timedelta) -> int:
     elif rows:
         print(report(args.by, rows, prices))
     else:
-        print("No RayCluster is watched for idleness: see docs/guide/idle.md.")
+        print(why_nothing(found))
     return 0
+
+
+def why_nothing(clusters: Sequence[RayCluster]) -> str:
+    """Why there are no figures of these clusters: they begin with the first answer of Ray."""
+    for one in clusters:
+        if find(one.status.conditions, ClusterConditionType.IDLE) is not None:
+            return f"No figures yet: the condition Idle of RayCluster {one.metadata.key} says why."
+    return "No RayCluster is watched for idleness: see docs/guide/idle.md."
 
 
 Prices = tuple[float | None, float | None]

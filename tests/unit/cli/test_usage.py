@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+import pytest
+
 from manta.api.meta import ObjectMeta
-from manta.cli.usage import document, report
+from manta.api.ray.cluster import RayCluster
+from manta.api.usage import UsageError
+from manta.cli.usage import document, report, run, why_nothing
 from manta.rules.usage import Hours, Usage, UseState, changed, totals
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -45,3 +51,21 @@ def test_prices_make_costs() -> None:
     assert text.splitlines()[-1].startswith("all")
     assert document("x", rows["x"], (0.5, 2.0))["idleCost"] == 12.0
     assert "cost" not in document("x", rows["x"], (None, None))
+
+
+def test_a_watched_cluster_that_never_answered_is_named() -> None:
+    meta = {"name": "sleeper", "namespace": "dev"}
+    idle = {"type": "Idle", "status": "Unknown", "reason": "DashboardUnreachable"}
+    watched = {"metadata": meta, "spec": {}, "status": {"conditions": [idle]}}
+    found = [msgspec.convert(one, RayCluster) for one in ({"metadata": meta, "spec": {}}, watched)]
+    assert why_nothing(found) == (
+        "No figures yet: the condition Idle of RayCluster dev/sleeper says why."
+    )
+    assert why_nothing(found[:1]).startswith("No RayCluster is watched for idleness")
+
+
+@pytest.mark.parametrize("price", ["-1", "nan", "inf"])
+def test_a_price_is_a_number_that_is_not_negative(price: str) -> None:
+    args = argparse.Namespace(since="7d", price_cpu=None, price_gpu=float(price))
+    with pytest.raises(UsageError, match=f"--price-gpu {price}: must be"):
+        run(args)
