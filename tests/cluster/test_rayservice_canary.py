@@ -292,6 +292,20 @@ async def test_a_lost_old_cluster_leaves_the_service_to_the_new_one() -> None:
 
 
 @virtually
+async def test_a_new_cluster_that_somebody_deletes_begins_again_within_the_surge() -> None:
+    async with a_scenario() as scenario, operator(scenario), gpus_watched(scenario) as oracle:
+        old = await a_first_cluster(scenario)
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        service = await scenario.until(has_traffic(50))
+        new = service.status.pending_service_status.ray_cluster_name
+        await scenario.client.delete(RAY_CLUSTERS, Key(NAMESPACE, new))
+        await scenario.until(serves_from(other_than=old), 900)
+        await asyncio.sleep(90)
+        assert await workers(scenario, new) == 4
+        assert (oracle.most_gpus, oracle.empty) == (5, 0)
+
+
+@virtually
 async def test_another_strategy_ends_the_canary_at_full_size() -> None:
     async with a_scenario() as scenario, operator(scenario):
         old = await a_first_cluster(scenario)

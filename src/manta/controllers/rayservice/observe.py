@@ -173,16 +173,21 @@ class Observer:
     def _leaving_pods(
         self, service: RayService, clusters: tuple[RayCluster, ...]
     ) -> tuple[Pod, ...]:
-        """The Pods of clusters that neither serve nor will; only a canary counts them."""
+        """The Pods of clusters that neither serve nor will, also of one that somebody deleted and that was created
+        again under its name; only a canary counts them."""
         if not is_canary(service.spec):
             return ()
         sides = (service.status.active_service_status, service.status.pending_service_status)
-        kept = {side.ray_cluster_name for side in sides}
+        kept = {side.ray_cluster_name for side in sides if side.ray_cluster_name}
+        there = {one.metadata.name: one.metadata.uid for one in clusters}
+        uids = {there.get(name) for name in kept}
         return tuple(
             pod
-            for cluster in clusters
-            if cluster.metadata.name not in kept
-            for pod in self.caches.pods.by(BY_SERVING_CLUSTER, str(cluster.metadata.key))
+            for name in sorted(kept | set(there))
+            for pod in self.caches.pods.by(
+                BY_SERVING_CLUSTER, str(Key(service.metadata.namespace, name))
+            )
+            if pod.metadata.controller is None or pod.metadata.controller.uid not in uids
         )
 
     def _owned_service(self, uid: str, namespace: str, name: str) -> Service | None:
