@@ -291,18 +291,24 @@ async def test_a_lost_old_cluster_leaves_the_service_to_the_new_one() -> None:
         assert await workers(scenario, new) == 4
 
 
+@pytest.mark.parametrize(("size", "surge"), [(4, 1), (5, 3)])
 @virtually
-async def test_a_new_cluster_that_somebody_deletes_begins_again_within_the_surge() -> None:
+async def test_a_new_cluster_that_somebody_deletes_begins_again_within_the_surge(
+    size: int, surge: int
+) -> None:
     async with a_scenario() as scenario, operator(scenario), gpus_watched(scenario) as oracle:
-        old = await a_first_cluster(scenario)
-        await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+        strategy = canary(50, maxSurge=surge)
+        await scenario.create(upgradeStrategy=strategy, rayClusterConfig=gpu_config(workers=size))
+        old = (await scenario.until(is_ready)).status.active_service_status.ray_cluster_name
+        await scenario.edit(rayClusterConfig=gpu_config(NEXT, size))
         service = await scenario.until(has_traffic(50))
+        await asyncio.sleep(2)
         new = service.status.pending_service_status.ray_cluster_name
         await scenario.client.delete(RAY_CLUSTERS, Key(NAMESPACE, new))
         await scenario.until(serves_from(other_than=old), 900)
         await asyncio.sleep(90)
-        assert await workers(scenario, new) == 4
-        assert (oracle.most_gpus, oracle.empty) == (5, 0)
+        assert await workers(scenario, new) == size
+        assert (oracle.most_gpus, oracle.empty) == (size + surge, 0)
 
 
 @virtually

@@ -27,6 +27,7 @@ from manta.controllers.rayservice.facts.canary import (
     next_weight,
     pause_left,
     progress,
+    serve_capacity,
     worker_groups,
 )
 from manta.controllers.rayservice.facts.canary_end import progress_mark, rejection_reason, stalls_in
@@ -102,9 +103,15 @@ def _note_progress(snapshot: ServiceSnapshot) -> ServiceStep:
 
 def _only_old(snapshot: ServiceSnapshot, active: ClusterView) -> tuple[Part, ...]:
     """The new cluster is not there, or no longer: all requests go to the old one."""
+    services = (plan_services(snapshot, active), plan_canary_route(snapshot))
+    if snapshot.pending is None:  # it is created now, into the room that the old one leaves
+        capacity = serve_capacity(worker_groups(snapshot), of_new=False)
+        return (
+            *services,
+            plan_submission(snapshot, active, desired_serve(snapshot, active, capacity)),
+        )
     capacity = restored_capacity(snapshot)
     submission = plan_submission(snapshot, active, desired_serve(snapshot, active, capacity))
-    services = (plan_services(snapshot, active), plan_canary_route(snapshot))
     return (*services, restore_active(snapshot, is_over=False), submission)
 
 
