@@ -16,6 +16,9 @@ from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import EVENTS, PODS
 from manta.api.times import parse_time
+from manta.cli.server.ray_targets import RayObject
+from manta.cli.suspend import set_one
+from manta.client.waking import sleeps
 from manta.controllers.idlesuspend import controller as idlesuspend
 from manta.controllers.raycluster import controller as raycluster
 from manta.ray.dashboard import Dashboard
@@ -361,6 +364,25 @@ async def test_a_suspension_of_the_user_is_left_alone() -> None:
         assert SUSPENDED not in cluster.metadata.annotations
         assert not [one for one in cluster.status.conditions if one.type == "Idle"]
         assert not await scenario.events()
+
+
+@virtually
+async def test_a_user_may_make_a_suspension_for_idleness_his_own() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create()
+        await scenario.until(is_suspended, HALF_HOUR * 1.1)
+        assert sleeps(await scenario.cluster())
+        one = RayObject(RAY_CLUSTERS, KEY)
+        said = await set_one(scenario.plane.client, one, suspended=True)
+        assert said.endswith("stays suspended until it is resumed")
+        await asyncio.sleep(60)
+        cluster = await scenario.cluster()
+        assert cluster.spec.suspend is True
+        assert not sleeps(cluster), "a connection would wake it"
+        assert not [one for one in cluster.status.conditions if one.type == "Idle"]
+        assert (await set_one(scenario.plane.client, one, suspended=True)).endswith(
+            "already suspended"
+        )
 
 
 EXEMPT = {

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 from typing import Any
 
+from manta.api.ray import names
 from manta.cli.output.help import examples
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.ray_targets import RayObject, parse_target
@@ -45,14 +46,22 @@ async def set_suspended(args: argparse.Namespace, *, suspended: bool) -> int:
     targets = [parse_target(text, namespace) for text in args.targets]
     async with open_client(args) as client:
         for one in targets:
-            print(await _set(client, one, suspended=suspended), flush=True)
+            print(await set_one(client, one, suspended=suspended), flush=True)
     return 0
 
 
-async def _set(client: Client, one: RayObject, *, suspended: bool) -> str:
+async def set_one(client: Client, one: RayObject, *, suspended: bool) -> str:
+    """Say what changed. A cluster that the operator suspended for idleness is the user's from then on: using it no
+    longer wakes it."""
     document = await client.get(one.resource, one.key)
     word = "suspended" if suspended else "resumed"
-    if bool(document["spec"].get("suspend")) == suspended:
-        return f"{one} is {'already' if suspended else 'not'} suspended"
-    await client.patch(one.resource, one.key, {"spec": {"suspend": suspended}})
-    return f"{one} {word}"
+    if bool(document["spec"].get("suspend")) != suspended:
+        await client.patch(one.resource, one.key, {"spec": {"suspend": suspended}})
+        return f"{one} {word}"
+    if suspended and names.ANNOTATION_IDLE_SUSPENDED in document["metadata"].get("annotations", {}):
+        marks = dict.fromkeys(names.IDLE_MARKS)
+        await client.patch(
+            one.resource, one.key, {"metadata": {"annotations": marks}, "spec": {"suspend": True}}
+        )
+        return f"{one} was suspended for idleness, and stays suspended until it is resumed"
+    return f"{one} is {'already' if suspended else 'not'} suspended"
