@@ -52,7 +52,7 @@ class _StandIn:
     service: Service
     servers: dict[str, asyncio.Server] = field(default_factory=dict)
     uid: str = ""
-    """Of the EndpointSlice; empty while it is not known whether there is one."""
+    """The UID of the EndpointSlice; empty while it is not known whether there is one."""
 
     @property
     def key(self) -> Key:
