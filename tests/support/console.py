@@ -118,7 +118,10 @@ def pod(name: str, cluster: str, **more: Any) -> Pod:
             "spec": {
                 "nodeName": more.get("node", "node-1") if ready else "",
                 "containers": [
-                    {"name": "ray", "resources": {"requests": {"cpu": "2", "memory": "4Gi"}}}
+                    {
+                        "name": "ray",
+                        "resources": {"requests": {"cpu": more.get("cpu", "2"), "memory": "4Gi"}},
+                    }
                 ],
             },
             "status": {

@@ -12,6 +12,8 @@ from manta.console.views import Pod
 from manta.rules.accelerators import is_gpu_key, ray_accelerator_name
 
 _OVER = frozenset(("Succeeded", "Failed"))
+_MOST = 10**27
+"""Billionths: more than any cluster has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +58,6 @@ def amount(quantities: Mapping[str, str | int | float]) -> Amount:
 
 @lru_cache(maxsize=4096)
 def _number(text: str | float) -> float:
-    """0 for a text that is no quantity: the API server would have refused it."""
-    return (Quantity.parse_or_none(text) or ZERO).nano / 1e9
+    """0 for a text that is no quantity: the API server would have refused it. It accepts `1e400`, which is no float."""
+    nano = (Quantity.parse_or_none(text) or ZERO).nano
+    return max(-_MOST, min(nano, _MOST)) / 1e9

@@ -109,6 +109,16 @@ def test_a_clock_of_ray_that_is_wrong_is_named_and_not_drawn(begin: str, end: st
     assert words in str(page.body)
 
 
+def test_a_job_that_ended_in_the_last_year_of_all_is_drawn() -> None:
+    status = {
+        "endTime": "9999-12-31T23:59:59Z",
+        "rayJobInfo": {"startTime": "2026-11-18T11:45:00Z"},
+    }
+    job = ray("RayJob", "train", status)
+    assert clock_note(job, snapshot().now) == ""
+    assert [one.name for one in spans_of(snapshot(job), job)] == ["since created", "in Ray"]
+
+
 def test_a_clock_of_ray_that_is_a_little_off_is_cut_off() -> None:
     job = ended_in_ray("2026-11-18T11:39:30Z", "2026-11-18T11:58:30Z")
     created, ray_span = spans_of(snapshot(job), job)

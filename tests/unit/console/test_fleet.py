@@ -75,6 +75,17 @@ def test_what_runs_on_cordoned_nodes_is_left_out_as_are_the_nodes() -> None:
     assert "requested by Ray on 1 node; without 1 that is cordoned" in fleet(both, Filter()).body()
 
 
+@pytest.mark.parametrize("amount", ["1e400", "-1e400"])
+def test_an_amount_beyond_every_float_hides_no_other_object(amount: str) -> None:
+    """Kubernetes accepts it in a Pod template, and the status adds it up."""
+    status = {"desiredCPU": amount, "desiredMemory": amount, "desiredGPU": amount}
+    odd = ray("RayCluster", "odd", status)
+    pods = (pod("a", "small", cpu=amount),)
+    both = snapshot(odd, ready_cluster("small"), pods=pods, nodes=(node(),))
+    for order in ("cpu", "namespace"):
+        assert sorted(names(fleet(both, Filter(sort=order)))) == ["odd", "small"]
+
+
 def test_the_search_looks_at_names_states_and_reasons() -> None:
     assert names(fleet(some(), Filter(text="GPU scheduled"))) == ["big"]
 

@@ -344,6 +344,15 @@ def test_a_schedule_that_is_suspended_or_invalid_has_no_next_run() -> None:
         assert "next run" not in fleet(snapshot(cron), Filter()).body()
 
 
+@pytest.mark.parametrize("schedule", ["@every 2h", "0 3 * * *"])
+def test_a_last_run_in_the_future_hides_no_other_object(schedule: str) -> None:
+    status = {"lastScheduleTime": "9999-12-31T23:59:59Z"}
+    cron = ray("RayCronJob", "odd", status, spec={"schedule": schedule, "timeZone": "Asia/Tokyo"})
+    assert "next run" not in fleet(snapshot(cron), Filter()).body()
+    words = "the schedule cannot be read: the last run is in the future: 9999-12-31T23:59:59Z"
+    assert words in object_page(snapshot(cron), cron, allowed).body()
+
+
 def test_a_plot_of_one_value_shows_a_point() -> None:
     drawn = steps((Sample(NOW, (3,)),), (Line("waiting", 0),), NOW)
     assert 'points="636.0,8.0 636.0,8.0"' in drawn

@@ -60,7 +60,7 @@ def _in_ray(one: Item) -> tuple[datetime, datetime | None] | None:
 def _agree(life: tuple[datetime, datetime], ray: tuple[datetime, datetime | None]) -> bool:
     """Whether the clocks differ so little that it is cut off, instead of stretching the timeline."""
     begin, end = ray
-    return life[0] - MAX_SKEW <= begin and (end or begin) <= life[1] + MAX_SKEW
+    return life[0] - begin <= MAX_SKEW and (end or begin) - life[1] <= MAX_SKEW
 
 
 def _attempts(snapshot: Snapshot, one: Item, end: datetime) -> Iterator[Span | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from manta.api.ages import age
@@ -16,6 +16,8 @@ from manta.console.pages.parts import ago, facts, link, since, state_badge
 from manta.console.snapshot import Item, Snapshot
 
 NEXT_RUNS: Final = 5
+MAX_SKEW: Final = timedelta(days=1)
+"""The most by which the clock of the operator may differ."""
 
 
 def cron_sections(snapshot: Snapshot, one: Item, _live: Live) -> Iterator[Section]:
@@ -40,6 +42,8 @@ def next_runs(one: Item, now: datetime, most: int = NEXT_RUNS) -> list[datetime]
         return []
     schedule = parse_schedule(str(spec.get("schedule", "")), spec.get("timeZone"))
     since = parse_time(status.get("lastScheduleTime") or one.object.metadata.creation_timestamp)
+    if since > now + MAX_SKEW:
+        raise ValueError(f"the last run is in the future: {format_time(since)}")
     moment = schedule.next_after(schedule.latest(since, now) or since)
     moments: list[datetime] = []
     while moment is not None and len(moments) < most:
