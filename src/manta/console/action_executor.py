@@ -12,7 +12,7 @@ from manta.api.resources import Resource
 from manta.api.usage import UsageError
 from manta.client.auth_token import token_if_any
 from manta.client.dashboard import ProxyTransport
-from manta.console.changes import Create, Delete, Patch, Stop, change_of
+from manta.console.changes import Change, Create, Delete, Patch, Stop, change_of, digest_of
 from manta.console.differences import difference
 from manta.console.edits import Opened, edit_operations
 from manta.console.pages.actions import RESOURCES, Action
@@ -61,19 +61,25 @@ class ActionExecutor:
             return Forecast()
         try:
             change = change_of(action.word, one, snapshot, fields)
-            match change:
-                case Delete():
-                    await _delete(client, RESOURCES[one.kind], one, dry_run=True)
-                    return Forecast(lines=tuple(_deleted(snapshot, one)))
-                case Stop():
-                    words = f"Ray job {change.submission} is stopped, and the RayJob is Complete"
-                    return Forecast(lines=(words, *await _reached(client, change)))
-                case Create():
-                    return await self._forecast_new(client, one, change)
-                case Patch():
-                    return await self._forecast_patch(client, one, change)
+            found = await self._forecast(client, snapshot, one, change)
         except (ApiError, UsageError) as error:
             return Forecast(problems=(str(error),))
+        return replace(found, digest=digest_of(change))
+
+    async def _forecast(
+        self, client: Client, snapshot: Snapshot, one: Item, change: Change
+    ) -> Forecast:
+        match change:
+            case Delete():
+                await _delete(client, RESOURCES[one.kind], one, dry_run=True)
+                return Forecast(lines=tuple(_deleted(snapshot, one)))
+            case Stop():
+                words = f"Ray job {change.submission} is stopped, and the RayJob is Complete"
+                return Forecast(lines=(words, *await _reached(client, change)))
+            case Create():
+                return await self._forecast_new(client, one, change)
+            case Patch():
+                return await self._forecast_patch(client, one, change)
 
     async def _forecast_new(self, client: Client, one: Item, change: Create) -> Forecast:
         resource, key = RESOURCES[one.kind], change.key
@@ -96,12 +102,15 @@ class ActionExecutor:
         action: Action,
         fields: Mapping[str, str],
     ) -> Key:
-        """The object to look at next. Raises UsageError if another object has the name by now, and the
-        client's errors."""
+        """The object to look at next. Raises UsageError if another object has the name by now, or if something else
+        than what was shown would be sent, and the client's errors."""
         if fields.get("uid") != one.uid:
             raise UsageError(f"{one.kind} {one.key} was re-created since; review it first")
         resource = RESOURCES[one.kind]
-        match change_of(action.word, one, snapshot, fields):
+        change = change_of(action.word, one, snapshot, fields)
+        if (shown := fields.get("change")) and shown != digest_of(change):
+            raise UsageError(f"{one.kind} {one.key} has changed since; review it first")
+        match change:
             case Patch(operations):
                 await client.patch(resource, one.key, operations, kind="json")
             case Create() as new:

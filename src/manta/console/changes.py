@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from manta.api.meta import Key
 from manta.api.ray.naming import MAX_RAY_JOB_NAME
@@ -72,6 +75,11 @@ def change_of(word: str, one: Item, snapshot: Snapshot, fields: Fields) -> Chang
         case _:
             suspend = {"op": "add", "path": "/spec/suspend", "value": word == "suspend"}
             return Patch((same, suspend))
+
+
+def digest_of(change: Change) -> str:
+    """Tells whether a change is the one that was shown."""
+    return hashlib.sha256(msgspec.json.encode(change, order="deterministic")).hexdigest()
 
 
 def retry_name(one: Item, snapshot: Snapshot) -> str:

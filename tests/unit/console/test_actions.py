@@ -49,6 +49,10 @@ def text(answer: HttpResponse) -> str:
     return cast("bytes", answer.body).decode()
 
 
+def hidden_fields(page: str) -> dict[str, str]:
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+
+
 async def created(console: RunningConsole) -> str:
     made = await console.plane.client.create(RAY_CLUSTERS, "default", CLUSTER)
     return str(made.metadata.uid)
@@ -95,6 +99,29 @@ async def test_a_retry_that_is_sent_twice_makes_one_job() -> None:
         assert (again.status, "exists already" in text(again)) == (400, True)
         names = [one["metadata"]["name"] for one in (await client.list(RAY_JOBS, "default")).items]
         assert sorted(names) == ["train", "train-retry-1"]
+
+
+async def test_what_has_changed_since_it_was_shown_is_not_carried_out() -> None:
+    path = "/rayjobs/default/train/retry"
+    job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "train"}, "spec": {"entrypoint": "shown", "rayClusterSpec": SPEC}}  # fmt: skip
+    async with running_console() as console:
+        client = console.plane.client
+        await client.create(RAY_JOBS, "default", job)
+        status = {"status": {"jobDeploymentStatus": "Failed"}}
+        await client.patch(RAY_JOBS, Key("default", "train"), status, subresource="status")
+        while "Retry" not in (page := text(await console.get(path))):
+            await asyncio.sleep(0.05)
+        await client.patch(RAY_JOBS, Key("default", "train"), {"spec": {"entrypoint": "another"}})
+        while "another" not in text(await console.get("/rayjobs/default/train")):
+            await asyncio.sleep(0.05)
+        answer = await console.post(path, urlencode(hidden_fields(page)).encode())
+        assert (answer.status, "changed since; review it" in text(answer)) == (400, True)
+        assert len((await client.list(RAY_JOBS, "default")).items) == 1
+
+        reviewed = hidden_fields(text(await console.get(path)))
+        assert (await console.post(path, urlencode(reviewed).encode())).status == 303
+        made = await client.get(RAY_JOBS, Key("default", "train-retry-1"))
+        assert made["spec"]["entrypoint"] == "another"
 
 
 async def test_the_page_plan_shows_what_would_be_written() -> None:
@@ -165,10 +192,9 @@ async def test_only_the_text_whose_plan_was_seen_is_applied() -> None:
 
 def fields_of(page: HttpResponse) -> dict[str, str]:
     """What the form of the page Plan holds."""
-    found = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', text(page)))
     area = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", text(page), re.DOTALL)
     assert area is not None
-    return {**found, "yaml": unescape(area[1])}
+    return {**hidden_fields(text(page)), "yaml": unescape(area[1])}
 
 
 async def opened(console: RunningConsole) -> dict[str, str]:

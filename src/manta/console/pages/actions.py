@@ -151,16 +151,18 @@ def _look(action: Action) -> str:
 
 
 def confirmation(one: Item, action: Action, forecast: Forecast, fields: Mapping[str, str]) -> Page:
-    """Asks, and says what will happen. The form carries the UID: a successor of the same name is safe."""
+    """Asks, and says what will happen. The form carries the UID: a successor of the same name is safe; and the digest
+    of the change: nothing else is carried out."""
     back = address(one.kind, one.key)
     asks = action.asks_for(fields) or bool(action.asks and forecast.problems)
-    kept = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
+    kept = [_hidden(name, value) for name, value in fields.items()]
+    shown = {"uid": one.uid, "change": forecast.digest}
     body = [
         tag("p", action.says if isinstance(action.says, str) else action.says[one.kind]),
         _FORMS[action.word](one, fields) if asks else kept,
         None if asks else _said(action, fields),
         forecast_html(forecast),
-        None if asks else tag("input", type="hidden", name="uid", value=one.uid),
+        None if asks else [_hidden(name, value) for name, value in shown.items() if value],
         tag(
             "div",
             _button(action, forecast, asks=asks),
@@ -175,6 +177,10 @@ def confirmation(one: Item, action: Action, forecast: Forecast, fields: Mapping[
         title, tag("h1", title), (Section("confirm", "", form, kind="message"),),
         crumbs=(("Fleet", "/"), (str(one.key), back)), live=False,
     )  # fmt: skip
+
+
+def _hidden(name: str, value: str) -> Html:
+    return tag("input", type="hidden", name=name, value=value)
 
 
 def _said(action: Action, fields: Mapping[str, str]) -> Html | None:

@@ -22,6 +22,8 @@ class Forecast:
     problems: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     """Lines of a diff of the object."""
+    digest: str = ""
+    """Of the change that this is about; its form carries it."""
 
 
 def forecast_html(forecast: Forecast) -> Html:
