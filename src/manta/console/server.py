@@ -181,8 +181,9 @@ class ConsoleHandler(Handler):
         await visitor.check()
 
     async def _until_over(self, visitor: Visitor, session: Session) -> None:
-        """Return when what is open for this session must end."""
+        """Return when what is open for this session must end. Until then its visitor is here: a log may load for long."""
         while True:
+            visitor.visit()
             try:
                 await self._check(visitor, session)
             except (Unauthorized, ClosedError):

@@ -71,6 +71,24 @@ async def test_a_log_is_followed_no_longer_than_the_token_is_accepted(
         await cut(log)
 
 
+async def test_who_downloads_a_log_is_not_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The visitor of another user would take their place, and cut the file."""
+    async with running_console(kinds=False) as console:
+        monkeypatch.setattr(server, "CHECK_SECONDS", 0.01)
+        console.plane.app.connector = Silent()
+        await console.plane.client.create(PODS, "default", POD)
+        log = chunks(await console.get("/pods/default/head/log", "download=1"))
+        assert await anext(log) == b"the only line\n"
+        [visitor] = console.visitors._arrived().values()
+        visitor._seen -= visitors.IDLE_SECONDS
+        more = asyncio.create_task(anext(log))
+        async with asyncio.timeout(30):
+            while visitor.idle() >= visitors.IDLE_SECONDS:
+                await asyncio.sleep(0.01)
+        more.cancel()
+        await asyncio.gather(more, return_exceptions=True)
+
+
 async def test_logging_out_ends_what_its_windows_have_open() -> None:
     async with running_console(kinds=False) as console:
         log = await followed(console)
