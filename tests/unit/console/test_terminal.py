@@ -20,7 +20,7 @@ from manta.console.terminal.source import VisitorSource
 from manta.console.visitors import Visitor
 from manta.kube.errors import Unreachable
 from support.connector import LocalConnector
-from support.console import NOW, pod, ray, ready_cluster, snapshot
+from support.console import NOW, node, pod, ray, ready_cluster, snapshot
 from support.plane import memory_plane
 from support.raycrds import ray_crds
 from support.terminal import GPUS, FakeSource, fleet, gpu
@@ -247,6 +247,13 @@ def test_a_thousand_objects_are_rows_without_textual() -> None:
     found = Snapshot(now=NOW, items=items)
     assert len([tables.fleet_row(one, NOW) for one in found.items]) == 1000
     assert tables.headline(found)[0].text == "1000 clusters in 1 namespace"
+
+
+def test_what_runs_on_cordoned_nodes_is_left_out_as_are_the_nodes() -> None:
+    pods = (pod("a", "small"), pod("b", "small", node="away"))
+    nodes = (node(), node("away", unschedulable=True))
+    both, one = snapshot(pods=pods, nodes=nodes), snapshot(pods=pods[:1], nodes=nodes[:1])
+    assert tables.capacity(both) == tables.capacity(one)
 
 
 def test_a_gpu_without_an_answer_shows_its_error() -> None:

@@ -16,7 +16,7 @@ from manta.api.ray.names import LABEL_CLUSTER
 from manta.api.text import one_line
 from manta.api.times import parse_time
 from manta.client.gpus import GpuRow
-from manta.console.capacity import offered, requested
+from manta.console.capacity import requested
 from manta.console.pages.fleet import TONES, desired, summary, tone_of, waits_for, word_of, workers
 from manta.console.pages.parts import SHORT, condition_tone, cpus, memory, pod_state, sentence, tone
 from manta.console.snapshot import Item, Snapshot
@@ -91,10 +91,7 @@ def headline(snapshot: Snapshot) -> tuple[Cell, ...]:
 
 def capacity(snapshot: Snapshot) -> tuple[str, ...]:
     """A bar each for CPU, memory and GPUs: what Ray's Pods request of what the nodes offer."""
-    used = requested(
-        pod for pods in snapshot.pods_by_cluster.values() for pod in pods if pod.spec.node_name
-    )
-    there = offered(snapshot.nodes)
+    used, there = snapshot.requested, snapshot.offered
     found = [("CPU", used.cpu, there.cpu, cpus), ("Memory", used.memory, there.memory, memory)]
     if used.gpu or there.gpu:
         found.append(("GPU", used.gpu, there.gpu, cpus))
