@@ -48,7 +48,9 @@ class Log:
 
 
 def wanted_log(parts: Sequence[str], query: Mapping[str, str]) -> Log:
-    """The log at an address of four parts."""
+    """The log at an address of four parts. Raises UsageError for something without a log."""
+    if parts[0] not in (PLURALS["RayJob"], PODS.plural):
+        raise UsageError(f"{parts[0]} have no log: open the log of one of its Pods")
     key = Key(parts[1], parts[2])
     return Log(parts[0], key, query.get("container", ""), bool(query.get("previous")))
 
@@ -157,11 +159,9 @@ async def _next(messages: AsyncIterator[bytes]) -> bytes | None:
 def _chunks(
     client: Client, log: Log, *, follow: bool = False, tail: int = 0
 ) -> AsyncIterator[bytes]:
-    """With `tail` from its last lines on. Raises UsageError for something without a log."""
+    """With `tail` from its last lines on."""
     if log.plural == PLURALS["RayJob"]:
         return job_log(client, log.key, follow=follow, tail=tail)
-    if log.plural != PODS.plural:
-        raise UsageError(f"{log.plural} have no log: open the log of one of its Pods")
     return _of_pod(client, log, follow=follow, tail=tail)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from manta.api.usage import UsageError
 from manta.console.pages.page import REFRESH_SECONDS, Page, Regions
 from manta.console.visitors import ClosedError, Visitor
 from manta.kube.errors import MantaError, Unauthorized
@@ -76,7 +77,7 @@ async def page_stream(
                 page = await render()
             except (Unauthorized, ClosedError):  # the tab comes back, and learns it there
                 return
-            except MantaError as error:
+            except (MantaError, UsageError) as error:
                 trouble = f"This page cannot be brought up to date: {error}"
             else:
                 regions, refresh = page.regions(), page.refresh

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import cast
 
 import pytest
@@ -12,6 +12,7 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_JOBS
 from manta.api.resources import PODS
 from manta.console import log_routes
+from manta.console.stream import RETRY
 from manta.httpserver.messages import HttpResponse
 from manta.kube.client import Client
 from manta.kube.errors import Unreachable
@@ -72,6 +73,18 @@ async def test_the_end_of_a_log_that_does_not_come_is_not_waited_for(
         console.plane.app.connector = Endless()
         await a_job_with_a_submitter(console.plane.client)
         assert "its end did not come" in text(await console.get("/rayjobs/default/train/log"))
+
+
+async def test_what_has_no_log_is_refused_and_breaks_no_stream() -> None:
+    async with running_console(kinds=False) as console:
+        for query in ("", "download=1", "follow=1"):
+            answer = await console.get("/rayservices/default/demo/log", query)
+            assert (answer.status, "rayservices have no log" in text(answer)) == (400, True), query
+        tab = await console.get("/stream", "page=/rayservices/default/demo/log")
+        messages = cast("AsyncGenerator[bytes]", tab.body)
+        assert await anext(messages) == RETRY
+        assert b"rayservices have no log" in await anext(messages)
+        await messages.aclose()
 
 
 async def test_the_log_before_a_restart_is_there_for_a_container_that_restarted() -> None:
