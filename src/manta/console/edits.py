@@ -1,18 +1,18 @@
 """What an edited text writes to the object that was opened in the editor. Pure.
 
 As `kubectl edit`, unlike an apply: fields that are gone from the text are removed, whoever wrote them, and there are
-no conflicts with other field managers. Instead nobody else may have changed the spec since the text was read.
+no conflicts with other field managers. Instead nobody else may have changed the spec since the text was read. Of the
+metadata only what differs from the text that was opened is written: the operator writes annotations meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from manta.api.meta import Key
 from manta.api.usage import UsageError
-from manta.api.well_known import ANNOTATION_LAST_APPLIED
 from manta.client.upgrades import Operation
 from manta.console.differences import as_written
 
@@ -28,12 +28,22 @@ class Opened:
     key: Key
     uid: str
     generation: int
+    metadata: Document
+    """Labels, annotations, finalizers and owners."""
 
     def is_of(self, document: Document) -> bool:
         """Whether this text is still of the object: with another name it is a new one."""
         meta = document["metadata"]
         key = Key(meta.get("namespace", "default"), meta["name"])
         return (document["kind"], key) == (self.kind, self.key)
+
+
+def opened_of(kind: str, live: Document) -> Opened:
+    """The object, as its text is shown now."""
+    meta, shown = live["metadata"], as_written(live)["metadata"]
+    kept = {name: shown[name] for name in _METADATA if shown.get(name)}
+    key = Key(meta["namespace"], meta["name"])
+    return Opened(kind, key, meta["uid"], meta.get("generation", 0), kept)
 
 
 def edit_operations(opened: Opened, live: Document, wanted: Document) -> tuple[Operation, ...]:
@@ -48,28 +58,42 @@ def edit_operations(opened: Opened, live: Document, wanted: Document) -> tuple[O
         raise UsageError(
             "its spec was changed since you opened it: open it again, and make your change there"
         )
+    text = as_written(wanted)
+    spec: tuple[Operation, ...] = ()
+    if text.get("spec") != live.get("spec"):
+        spec = ({"op": "add", "path": "/spec", "value": text.get("spec") or {}},)
     return (
         {"op": "test", "path": "/metadata/uid", "value": opened.uid},
         {"op": "test", "path": "/metadata/generation", "value": opened.generation},
-        *_written(live, as_written(live), as_written(wanted)),
+        *spec,
+        *_metadata(opened.metadata, meta, text.get("metadata", {})),
     )
 
 
-def _written(live: Document, before: Document, after: Document) -> list[Operation]:
-    found: list[Operation] = []
-    if after.get("spec") != before.get("spec"):
-        found.append({"op": "add", "path": "/spec", "value": after.get("spec") or {}})
-    old, new = ({**one.get("metadata", {})} for one in (before, after))
+def _metadata(opened: Document, live: Document, wanted: Document) -> Iterator[Operation]:
+    """Raises UsageError if somebody else has changed a list that the text changes too."""
     for name in _METADATA:
-        if (old.get(name) or None) == (new.get(name) or None):
+        old, new = opened.get(name) or {}, wanted.get(name) or {}
+        if old == new:
             continue
-        value = new.get(name) or {}
-        notes = live["metadata"].get("annotations") or {}
-        if name == "annotations" and ANNOTATION_LAST_APPLIED in notes:  # not shown, so not removed
-            value = {**value, ANNOTATION_LAST_APPLIED: notes[ANNOTATION_LAST_APPLIED]}
         path = f"/metadata/{name}"
-        there = bool(value)
-        found.append(
-            {"op": "add", "path": path, "value": value} if there else {"op": "remove", "path": path}
-        )
-    return found
+        if isinstance(old, Mapping) and isinstance(new, Mapping) and live.get(name):
+            yield from _entries(path, old, new, live[name])
+            continue
+        if (live.get(name) or {}) != old:
+            raise UsageError(f"its {name} were changed since you opened it: open it again")
+        yield {"op": "add", "path": path, "value": new} if new else {"op": "remove", "path": path}
+
+
+def _entries(path: str, old: Document, new: Document, live: Document) -> Iterator[Operation]:
+    """What the text changes in labels or annotations; all others stay."""
+    for key, value in new.items():
+        if key not in old or old[key] != value:
+            yield {"op": "add", "path": f"{path}/{_escaped(key)}", "value": value}
+    for key in old:
+        if key not in new and key in live:
+            yield {"op": "remove", "path": f"{path}/{_escaped(key)}"}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

@@ -15,7 +15,7 @@ from manta.client.gpus import GpuRow
 from manta.console.action_executor import ActionExecutor, Commands
 from manta.console.changes import retry_name
 from manta.console.differences import as_written
-from manta.console.edits import Opened
+from manta.console.edits import opened_of
 from manta.console.history import History, KeptSessions
 from manta.console.live_queries import dashboard_refusal, head_service
 from manta.console.log_routes import followed_log, log_as_file, page_of_log, wanted_log
@@ -30,7 +30,7 @@ from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
 from manta.console.pages.parts import KINDS, address
-from manta.console.pages.plan import digest_of, opened_of, plan_page
+from manta.console.pages.plan import digest_of, opened_in, plan_page
 from manta.console.rights import Rights
 from manta.console.snapshot import Item
 from manta.console.visitors import Visitor
@@ -169,7 +169,7 @@ class Router:
     async def _plan(self, visitor: Visitor, fields: Mapping[str, str]) -> HttpResponse | Page:
         """Only what a person has seen is applied: not a text that was changed after its plan, and nothing else than
         the diff that was shown."""
-        text, opened = fields.get("yaml", "").replace("\r\n", "\n"), opened_of(fields)
+        text, opened = fields.get("yaml", "").replace("\r\n", "\n"), opened_in(fields)
         forecasts = await self._actions.forecast_text(visitor.client, text, opened)
         if fields.get("do") != "apply" or any(one.problems for one in forecasts):
             return plan_page(text, forecasts, opened)
@@ -195,9 +195,7 @@ class Router:
         if one is None:
             return messages.missing(which)
         found = await visitor.client.get(RESOURCES[one.kind], one.key)
-        meta = found["metadata"]
-        opened = Opened(one.kind, one.key, meta["uid"], meta.get("generation", 0))
-        return plan_page(to_yaml(as_written(found)), (), opened)
+        return plan_page(to_yaml(as_written(found)), (), opened_of(one.kind, found))
 
 
 def _fields_of(body: bytes) -> dict[str, str]:

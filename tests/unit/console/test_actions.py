@@ -50,7 +50,8 @@ def text(answer: HttpResponse) -> str:
 
 
 def hidden_fields(page: str) -> dict[str, str]:
-    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page)
+    return {name: unescape(value) for name, value in found}
 
 
 async def created(console: RunningConsole) -> str:
@@ -264,6 +265,30 @@ async def test_an_edit_does_not_undo_what_somebody_else_has_changed_meanwhile() 
             await sent(console, planned, "apply")
         )
         assert (await client.get(RAY_CLUSTERS, DEMO))["spec"]["rayVersion"] == "2.52.0"
+
+
+async def test_an_edit_leaves_the_metadata_that_others_write_meanwhile() -> None:
+    """The operator writes annotations at any time: how far a rolling update is, how long a cluster was idle."""
+    metadata = {"name": "demo", "labels": {"a/b": "1", "old": "x"}, "annotations": {"note": "1", "other": "1"}}  # fmt: skip
+    meanwhile = {"annotations": {"note": "1", "other": "2", "new": "3"}, "labels": {"c": "4"}, "finalizers": ["theirs.example/x"]}  # fmt: skip
+    async with running_console() as console:
+        client = console.plane.client
+        await client.create(RAY_CLUSTERS, "default", {**CLUSTER, "metadata": metadata})
+        form = await opened(console)
+        await client.patch(RAY_CLUSTERS, DEMO, {"metadata": meanwhile})
+        wanted = from_yaml(form["yaml"])
+        wanted["metadata"]["labels"] = {"a/b": "5"}
+        wanted["metadata"]["annotations"]["note"] = "6"
+        planned = await sent(console, {**form, "yaml": to_yaml(wanted)}, "plan")
+        assert (await sent(console, fields_of(planned), "apply")).status == 303
+        found = (await client.get(RAY_CLUSTERS, DEMO))["metadata"]
+        assert found["labels"] == {"a/b": "5", "c": "4"}
+        assert found["annotations"] == {"note": "6", "other": "2", "new": "3"}
+        assert found["finalizers"] == ["theirs.example/x"]
+
+        wanted["metadata"]["finalizers"] = ["ours.example/x"]
+        answer = await sent(console, {**form, "yaml": to_yaml(wanted)}, "plan")
+        assert "its finalizers were changed since you opened it" in text(answer)
 
 
 async def test_a_text_with_another_name_is_a_new_object() -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import unquote
 
+import msgspec
+
 from manta.api.meta import Key
+from manta.api.usage import UsageError
 from manta.console.edits import Opened
 from manta.console.html import Html, join, tag
 from manta.console.pages.forecast import Forecast, forecast_html
@@ -112,14 +116,21 @@ def fields_of(opened: Opened | None) -> dict[str, str]:
     if opened is None:
         return {}
     here = address(opened.kind, opened.key)
-    return {"object": here, "uid": opened.uid, "generation": str(opened.generation)}
+    metadata = msgspec.json.encode(opened.metadata).decode()
+    return {
+        "object": here, "uid": opened.uid, "generation": str(opened.generation), "metadata": metadata,
+    }  # fmt: skip
 
 
-def opened_of(fields: Mapping[str, str]) -> Opened | None:
-    """None: the form is of no object."""
+def opened_in(fields: Mapping[str, str]) -> Opened | None:
+    """None: the form is of no object. Raises UsageError."""
     kind, namespace, name = ([*fields.get("object", "").strip("/").split("/"), "", ""])[:3]
     generation = fields.get("generation", "")
     if kind not in KINDS or not (generation.isascii() and generation.isdigit()):
         return None
     key = Key(unquote(namespace), unquote(name))
-    return Opened(KINDS[kind], key, fields.get("uid", ""), int(generation[:18]))
+    try:
+        metadata = msgspec.json.decode(fields.get("metadata", ""), type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise UsageError("the form is of an older console: open the object again") from error
+    return Opened(KINDS[kind], key, fields.get("uid", ""), int(generation[:18]), metadata)
