@@ -262,7 +262,7 @@ async def people(clock: Clock | None = None) -> AsyncIterator[visitors.Visitors]
 
         def connect(session: Session) -> Client:
             name = session.token.partition(" ")[0]  # a user may have several tokens
-            return plane.client_as(User(name, ("system:authenticated",)))
+            return plane.client_as(User(name or "owner", ("system:authenticated",)))
 
         found = visitors.Visitors(connect, clock or _Clock())
         try:
@@ -280,6 +280,25 @@ async def test_sixty_four_people_fill_the_console_and_one_who_left_makes_room() 
             await console.of(Session(1e12, "one-more"))
         clock.later = visitors.SPARED_SECONDS + 1
         await console.of(Session(1e12, "one-more"))
+
+
+async def test_who_leaves_without_a_logout_asks_kubernetes_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The token ends, and watches would be tried again with it for ever."""
+    monkeypatch.setattr(visitors, "SWEEP_SECONDS", 0.01)
+    clock = _Clock()
+    async with people(clock) as console:
+        away, looking, owner = [await console.of(Session(1e12, one)) for one in ("ada", "bob", "")]
+        looking.streams = 1
+        clock.later = visitors.IDLE_SECONDS + 1
+        async with asyncio.timeout(30):
+            while away in console._arrived().values():
+                await asyncio.sleep(0.01)
+        assert set(console._arrived().values()) == {looking, owner}
+        with pytest.raises(visitors.ClosedError):
+            await away.check()
+        looking.streams = 0
 
 
 @pytest.mark.parametrize("by", ["namespaces", "tokens"])

@@ -23,12 +23,18 @@ Connect = Callable[[Session], Client]
 IDLE_SECONDS: Final = 900.0
 SPARED_SECONDS: Final = 60.0
 """A visitor who was here so lately does not make room for another."""
+SWEEP_SECONDS: Final = 60.0
+"""How often those who left are looked for."""
 RIGHTS_SECONDS: Final = 30.0
 CHECK_SECONDS: Final = 60.0
 """How long a token that was revoked or is over, and a right that was taken away, still show what was read with it."""
 MAX_VISITORS: Final = 64
 MAX_OF_A_USER: Final = 8
 """Visitors of one user: each has a token or a list of namespaces of its own."""
+
+
+_OWNER: Final = Session(expires=0.0).identity()
+"""The kubeconfig's user, who has no token and stays: nobody else comes."""
 
 
 class ClosedError(MantaError):
@@ -110,6 +116,7 @@ class Visitors:
         self._ended = EndedLogins()
         self._objects = SharedObjects()
         self._samples = Samples()
+        self._sweeping: asyncio.Task[None] | None = None
 
     async def of(self, session: Session, *, login: bool = False) -> Visitor:
         """The visitor of a session. Raises UsageError if there are too many, and the client's errors.
@@ -118,6 +125,8 @@ class Visitors:
         may see is asked again.
         """
         name = session.identity()
+        if self._sweeping is None:
+            self._sweeping = asyncio.create_task(self._sweep(), name="close idle visitors")
         while True:
             if fresh := name not in self._known:
                 self._known[name] = asyncio.create_task(self._welcome(name, session))
@@ -148,6 +157,9 @@ class Visitors:
         return session in self._ended
 
     async def close(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
         while self._known:
             await self._forget(next(iter(self._known)))
 
@@ -181,6 +193,14 @@ class Visitors:
             for name, one in self._known.items()
             if one.done() and not one.cancelled() and one.exception() is None
         }
+
+    async def _sweep(self) -> None:
+        """Close those who left without a logout: their watches would go on, also with a token that is over."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            for name, visitor in self._arrived().items():
+                if name != _OWNER and name in self._known and visitor.idle() > IDLE_SECONDS:
+                    await self._forget(name)
 
     async def _admit(self, name: str, user: str) -> None:
         """Make room for a visitor. Raises UsageError if nobody leaves for them."""

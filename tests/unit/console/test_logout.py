@@ -81,7 +81,7 @@ async def test_who_downloads_a_log_is_not_away(monkeypatch: pytest.MonkeyPatch) 
         assert await anext(log) == b"the only line\n"
         [visitor] = console.visitors._arrived().values()
         visitor._seen -= visitors.IDLE_SECONDS
-        more = asyncio.create_task(anext(log))
+        more = asyncio.ensure_future(anext(log))
         async with asyncio.timeout(30):
             while visitor.idle() >= visitors.IDLE_SECONDS:
                 await asyncio.sleep(0.01)
