@@ -23,7 +23,7 @@ class Forecast:
     changes: tuple[str, ...] = ()
     """Lines of a diff of the object."""
     digest: str = ""
-    """Of the change that this is about; its form carries it."""
+    """The digest of the change that this is about; its form carries it."""
 
 
 def forecast_html(forecast: Forecast) -> Html:
