@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from manta.api.usage import UsageError
@@ -130,15 +131,16 @@ class Visitors:
         while True:
             if fresh := name not in self._known:
                 self._known[name] = asyncio.create_task(self._welcome(name, session))
+                self._known[name].add_done_callback(partial(self._arrived_or_not, name))
             arriving = self._known[name]
             try:
                 found = await asyncio.shield(arriving)
                 await found.check(at_once=login and not fresh)
             except ClosedError:
                 continue
-            except Exception as error:
+            except Unauthorized:
                 if arriving.done() and self._known.get(name) is arriving:
-                    await self._after(error, name)
+                    await self._forget(name)
                 raise
             found.visit()
             return found
@@ -182,10 +184,12 @@ class Visitors:
             raise
         return Visitor(client, watch, self._clock, session.token)
 
-    async def _after(self, error: Exception, name: str) -> None:
-        """A first visit that failed, and a token that is over, leave nothing."""
-        if isinstance(error, Unauthorized) or self._known[name].exception() is not None:
-            await self._forget(name)
+    def _arrived_or_not(self, name: str, arriving: asyncio.Task[Visitor]) -> None:
+        """A first visit that failed leaves nothing, also if nobody waits for it any longer."""
+        failed = arriving.cancelled() or arriving.exception() is not None
+        if failed and self._known.get(name) is arriving:
+            del self._known[name]
+            self._users.pop(name, None)
 
     def _arrived(self) -> dict[str, Visitor]:
         return {
