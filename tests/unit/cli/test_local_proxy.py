@@ -88,6 +88,19 @@ async def test_a_name_that_leads_here_by_chance_is_refused(
 
 
 @pytest.mark.parametrize(
+    "path", ["../secrets", "a/%2E%2e/b", "..%2f..%2fsecrets", "a/.", "a%5c..%5Cb", "./a", ".."]
+)
+async def test_a_path_that_could_lead_to_another_object_is_refused(
+    path: str, served: tuple[LocalProxy, Recorder]
+) -> None:
+    proxy, recorder = served
+    assert (await asyncio.to_thread(ask, f"{proxy.url}{path}"))[0] == 403
+    assert recorder.asked == []
+    allowed = "api/..a/.b/c../v1.0?q=/../x"
+    assert (await asyncio.to_thread(ask, f"{proxy.url}{allowed}"))[0] == 200
+
+
+@pytest.mark.parametrize(
     ("method", "headers", "allowed"),
     [
         ("GET", {"host": "127.0.0.1:1"}, True),

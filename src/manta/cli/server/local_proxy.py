@@ -6,6 +6,7 @@ It refuses other Host names (DNS rebinding) and cross-site writes.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Self
 from urllib.parse import urlsplit
@@ -37,6 +38,9 @@ _LIMITS = Limits(
 _REQUEST_HEADERS = ("accept", "content-type", "authorization", "if-none-match", "range")
 _RESPONSE_HEADERS = ("cache-control", "etag", "last-modified", "content-range")
 _READS = frozenset(("GET", "HEAD"))
+_SLASH = r"(?:[/\\]|%2f|%5c)"
+_LEADS_OUT = re.compile(rf"{_SLASH}(?:\.|%2e){{1,2}}(?:{_SLASH}|$)", re.IGNORECASE)
+"""`.` or `..` as a part of a path: a gateway in front of the API server might resolve it."""
 
 
 class LocalProxy(Handler):
@@ -73,7 +77,7 @@ class LocalProxy(Handler):
         await self._server.stop()
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
-        if why := refusal(request.method, request.headers, self._port):
+        if why := self._refusal(request.method, request):
             return text_response(403, why)
         try:
             answer = await self._client.send(
@@ -99,7 +103,7 @@ class LocalProxy(Handler):
         if not asks_for_websocket(request.headers) or not isinstance(transport, PassingTransport):
             return await self.handle(request)
         # POST: no page of another site may open one, as it could read what comes.
-        if why := refusal("POST", request.headers, self._port):
+        if why := self._refusal("POST", request):
             return text_response(403, why)
         headers = _kept(request.headers) | handshake(request.headers)
         sent = Request("GET", self._path(request), request.query, headers, None, TIMEOUT_SECONDS)
@@ -112,6 +116,11 @@ class LocalProxy(Handler):
         except (MantaError, ValueError) as error:
             return text_response(502, str(error))
         return None
+
+    def _refusal(self, method: str, request: HttpRequest) -> str:
+        if _LEADS_OUT.search(f"/{request.raw_path}"):
+            return "this path does not lead to the dashboard"
+        return refusal(method, request.headers, self._port)
 
     def _path(self, request: HttpRequest) -> str:
         return f"{self._base}/{request.raw_path.lstrip('/')}"
