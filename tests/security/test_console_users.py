@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
 
+from manta.api.documents.writer import to_yaml
 from manta.api.meta import Key
 from manta.api.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     NAMESPACES,
+    PODS,
     ROLE_BINDINGS,
     SELF_SUBJECT_ACCESS_REVIEWS,
     Resource,
 )
 from manta.console.pages.actions import ACTIONS, RESOURCES, Action
+from manta.console.pages.forecast import Forecast
+from manta.console.router import Router
 from manta.httpserver.messages import HttpResponse, User
 from manta.kube.client import Client
-from support.console import RunningConsole, running_console
+from support.console import COMMANDS, RunningConsole, running_console
 from support.raycluster import ray_cluster
 from support.raycronjob import ray_cron_job
 from support.rayjob import ray_job
@@ -177,6 +182,39 @@ async def _caught_up(console: RunningConsole, here: str, word: str) -> None:
     async with asyncio.timeout(20):
         while f'href="{here}/{word}"' not in text(await console.get(here)):
             await asyncio.sleep(0.02)
+
+
+async def test_who_may_change_an_object_needs_no_right_to_its_pods() -> None:
+    """As with the roles of KubeRay's chart. What the planners would say is not known then; the API server decides."""
+
+    async def plan(client: Client, *_: object) -> Forecast:
+        await client.list(PODS, "team-a")
+        return Forecast("planned")
+
+    async def rita_too(client: Client) -> None:
+        await prepare(client)
+        group = CLUSTER_ROLES.group
+        rules = [{"apiGroups": ["ray.io"], "resources": ["*"], "verbs": list(READ)}]
+        await client.create(CLUSTER_ROLES, "", {"metadata": {"name": "sees-rays"}, "rules": rules})
+        for role in ("sees-rays", "writes"):
+            body = {
+                "metadata": {"name": f"rita-{role}"},
+                "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+                "subjects": [{"apiGroup": group, "kind": "User", "name": "rita"}],
+            }
+            await client.create(CLUSTER_ROLE_BINDINGS, "", body)
+
+    rita = User("rita", ("system:authenticated",))
+    async with running_console(user=rita, log_in=False, prepare=rita_too) as console:
+        console.handler._router = Router(replace(COMMANDS, plan=plan))
+        await console.log_in()
+        page = text(await console.get("/rayclusters/team-a/plain/suspend"))
+        assert "not known, as you may not see what it depends on: pods is forbidden" in page
+        assert '<button class="primary">Suspend</button>' in page
+        made = {**ray_cluster(), "metadata": {"name": "made", "namespace": "team-a"}}
+        form = urlencode({"yaml": to_yaml(made), "do": "plan"})
+        page = text(await console.post("/plan", form.encode()))
+        assert ("pods is forbidden" in page, 'value="apply"' in page) == (True, True)
 
 
 async def test_who_may_not_see_a_kind_is_told_so_and_gets_no_object() -> None:

@@ -19,7 +19,7 @@ from manta.console.pages.actions import RESOURCES, Action
 from manta.console.pages.forecast import Forecast
 from manta.console.snapshot import Item, Snapshot
 from manta.kube.client import Client
-from manta.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from manta.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Accepted, JobInfo, Target, Unreachable
 
@@ -84,15 +84,22 @@ class ActionExecutor:
     async def _forecast_new(self, client: Client, one: Item, change: Create) -> Forecast:
         resource, key = RESOURCES[one.kind], change.key
         await client.create(resource, key.namespace, change.document, dry_run=True)
-        return await self.commands.plan(client, one.kind, key, change.document)
+        return await self._plan(client, one.kind, key, change.document)
 
     async def _forecast_patch(self, client: Client, one: Item, change: Patch) -> Forecast:
         wanted = await client.patch(
             RESOURCES[one.kind], one.key, change.operations, kind="json", dry_run=True, into=dict
         )
-        found = await self.commands.plan(client, one.kind, one.key, wanted)
+        found = await self._plan(client, one.kind, one.key, wanted)
         before, after = ({"spec": spec} for spec in (one.object.spec, wanted["spec"]))
         return replace(found, changes=difference(before, after))
+
+    async def _plan(self, client: Client, kind: str, key: Key, manifest: Document) -> Forecast:
+        """Planners read Pods and more. Who may change the object and not see those may change it nevertheless."""
+        try:
+            return await self.commands.plan(client, kind, key, manifest)
+        except Forbidden as error:
+            return Forecast(f"not known, as you may not see what it depends on: {error}")
 
     async def perform(
         self,
@@ -142,7 +149,7 @@ class ActionExecutor:
         before: Document | None
         try:
             if kind in RESOURCES:
-                found = await self.commands.plan(client, kind, key, one)
+                found = await self._plan(client, kind, key, one)
             if found.problems:
                 return found
             if opened is not None and opened.is_of(one):
@@ -152,7 +159,7 @@ class ActionExecutor:
             if kind not in RESOURCES:
                 found = Forecast(f"{kind} {_name_of(after)}: applied as it is")
             elif before is not None and after.get("spec") != one.get("spec"):
-                found = await self.commands.plan(client, kind, key, after)
+                found = await self._plan(client, kind, key, after)
         except (ApiError, UsageError) as error:
             return Forecast(problems=(f"{kind} {key}: {error}",))
         changes = difference(before, after) or ("@@ nothing changes @@",)
