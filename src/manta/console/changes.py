@@ -16,6 +16,7 @@ from manta.api.ray.resources import RAY_JOBS
 from manta.api.usage import UsageError
 from manta.client.upgrades import Operation, image_operations, rollback_operations
 from manta.console.snapshot import Item, Snapshot
+from manta.manifests.canary_cluster import Sizes, recorded_sizes
 from manta.manifests.job_cluster import ABOUT_THE_JOB
 
 Fields = Mapping[str, str]
@@ -167,4 +168,22 @@ def _rolled_back(one: Item, snapshot: Snapshot) -> list[Operation]:
         raise UsageError(
             f"RayCluster {name}: its spec is needed to roll back, but it is gone or you may not see it"
         )
-    return rollback_operations(one.object.spec, one.object.status, active.object.spec)
+    return rollback_operations(one.object.spec, one.object.status, _at_full_size(active))
+
+
+def _at_full_size(cluster: Item) -> dict[str, Any]:
+    """The spec without what a canary or an autoscaler has changed in it for the time being."""
+    spec, sizes = cluster.object.spec, recorded_sizes(cluster.object.metadata.annotations) or {}
+    groups = spec.get("workerGroupSpecs") or ()
+    return {**spec, "workerGroupSpecs": [_full(one, sizes) for one in groups]} if groups else spec
+
+
+def _full(group: Mapping[str, Any], sizes: Sizes) -> dict[str, Any]:
+    kept = {name: value for name, value in group.items() if name != "scaleStrategy"}
+    size = sizes.get(str(group.get("groupName", "")))
+    if size is None:
+        return kept
+    numbers = {
+        "replicas": size.replicas, "minReplicas": size.min_replicas, "maxReplicas": size.max_replicas,
+    }  # fmt: skip
+    return {name: value for name, value in (kept | numbers).items() if value is not None}

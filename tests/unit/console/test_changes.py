@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 import pytest
 
@@ -107,6 +108,23 @@ def test_the_way_back_is_the_spec_and_the_serve_config_of_the_active_cluster() -
     assert unchanged == {"op": "test", "path": CONFIG, "value": config("ray:2")}
     assert back == {"op": "replace", "path": CONFIG, "value": config("ray:1")}
     assert (serve["path"], read_yaml(serve["value"])) == (SERVE, {"applications": []})
+
+
+def test_the_way_back_from_a_canary_is_the_full_size_of_the_active_cluster() -> None:
+    """A canary shrinks the active cluster step by step; an autoscaler names workers that go."""
+    now = {"replicas": 1, "minReplicas": 1, "maxReplicas": 1, "scaleStrategy": {"workersToDelete": ["shop-a-w-1"]}}  # fmt: skip
+    spec, [group] = config("ray:1"), cast("Any", config("ray:1"))["workerGroupSpecs"]
+    for note, size in (
+        ({"manta.ray.io/full-size": "w=4/2/10"}, {"replicas": 4, "minReplicas": 2, "maxReplicas": 10}),
+        ({"manta.ray.io/full-size": "w=4//"}, {"replicas": 4}),
+        ({}, {"replicas": 1, "minReplicas": 1, "maxReplicas": 1}),
+    ):  # fmt: skip
+        shrunk = {**spec, "workerGroupSpecs": [group | now]}
+        active = ray("RayCluster", "shop-a", spec=shrunk, annotations=note)
+        change = change_of("rollback", SERVICE, snapshot(SERVICE, active), {})
+        assert isinstance(change, Patch)
+        [written] = [one["value"] for one in change.operations if one["path"] == CONFIG and one["op"] == "replace"]  # fmt: skip
+        assert written == {**spec, "workerGroupSpecs": [{**group, **size}]}
 
 
 def test_without_the_active_cluster_there_is_no_way_back() -> None:
