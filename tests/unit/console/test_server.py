@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from importlib.resources import files
 from typing import cast
 
 import msgspec
@@ -77,6 +78,12 @@ async def test_an_unknown_page_is_not_found() -> None:
     async with running_console() as console:
         assert (await console.get("/rayclusters/default/none")).status == 404
         assert (await console.get("/nonsense")).status == 404
+
+
+def test_all_scripts_together_have_at_most_150_kb() -> None:
+    static = files("manta.console") / "static"
+    sizes = [len(one.read_bytes()) for one in static.iterdir() if one.name.endswith(".js")]
+    assert 0 < sum(sizes) <= 150_000
 
 
 async def test_static_files_have_their_type_and_no_other_file_is_served() -> None:
