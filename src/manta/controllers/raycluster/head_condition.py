@@ -31,9 +31,10 @@ def head_pod_condition(pod: Pod | None) -> Condition:
 
 
 def _first_trouble(pod: Pod) -> tuple[str, str] | None:
+    """Reason and text of the first container that does not run; the Pod's own message names it already."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         state = status.state.waiting or status.state.terminated
         if state is not None and state.reason and state.reason != "Completed":
             message = " ".join(state.message.split())
-            return state.reason, f"{status.name}: {message}" if message else status.name
+            return state.reason, f"{status.name}: {message}" if message else ""
     return None

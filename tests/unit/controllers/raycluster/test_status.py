@@ -10,8 +10,10 @@ import msgspec
 import pytest
 
 from manta.api.conditions import find
+from manta.api.core import Pod
 from manta.api.meta import Condition
 from manta.api.resources import PODS, SERVICES
+from manta.controllers.raycluster.head_condition import head_pod_condition
 from manta.controllers.raycluster.status import differs, next_status
 from manta.kube.errors import ApiError, Unavailable
 from manta.reconcile.actions import Action, Create, Delete
@@ -254,7 +256,16 @@ def test_a_missing_head_is_said_to_be_missing() -> None:
     assert condition(scenario, "HeadPodReady").reason == "HeadPodNotFound"
 
 
-def test_the_head_condition_names_the_container_behind_it() -> None:
+@pytest.mark.parametrize(
+    ("waiting", "behind"),
+    [
+        ({"reason": "ErrImagePull", "message": "no such tag"}, "; ray: no such tag"),  # R20
+        ({"reason": "ContainerCreating"}, ""),
+    ],
+)
+def test_the_head_condition_names_the_container_behind_it(
+    waiting: dict[str, str], behind: str
+) -> None:
     scenario = Scenario(decode(ray_cluster(groups=[])))
     scenario.reconcile()
     [head] = scenario.heads()
@@ -268,17 +279,11 @@ def test_the_head_condition_names_the_container_behind_it() -> None:
                 "message": "containers with unready status: [ray]",
             }
         ],
-        "containerStatuses": [
-            {
-                "name": "ray",
-                "state": {"waiting": {"reason": "ErrImagePull", "message": "no such tag"}},
-            }
-        ],
+        "containerStatuses": [{"name": "ray", "state": {"waiting": waiting}}],
     }
-    scenario.reconcile()
-    reported = condition(scenario, "HeadPodReady")
-    assert (reported.status, reported.reason) == ("False", "ErrImagePull")
-    assert reported.message == "containers with unready status: [ray]; ray: no such tag"  # R20
+    reported = head_pod_condition(msgspec.convert(head, Pod))
+    assert (reported.status, reported.reason) == ("False", waiting["reason"])
+    assert reported.message == f"containers with unready status: [ray]{behind}"
 
 
 def test_a_head_without_a_ready_condition_is_unknown() -> None:
