@@ -1,6 +1,6 @@
-"""`manta apply -f FILE`: server-side apply of the objects of files.
+"""`manta apply -f FILE`: server-side apply of the objects in files.
 
-kubectl can apply the same objects: see `cli/server/field_ownership.py`.
+It uses the field manager of kubectl, so that kubectl can apply the same objects: see `cli/server/field_ownership.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from manta.kube.client import Client
 from manta.kube.errors import ApiError, Conflict, NotFound
 
 UNKNOWN_FIELD = ": field not declared in schema"
-"""The message of the API server, with status 500."""
+"""Part of the message with which the API server rejects an unknown field, with status 500."""
 SERVER_FIELDS = frozenset(("managedFields", "resourceVersion", "generation"))
 
 
@@ -82,14 +82,16 @@ async def apply_document(
 ) -> str:
     """Apply one object. Returns what happened, as kubectl prints it. Raises UsageError on a conflict."""
     resource, key = kinds.locate(document, namespace)
-    live, written = await applied(client, resource, key, document, force=force, dry_run=dry_run)
+    live, written = await server_side_apply(
+        client, resource, key, document, force=force, dry_run=dry_run
+    )
     verb = "created" if live is None else "configured"
     if live is not None and _same(live, written):
         verb = "unchanged"
     return f"{resource.kind.lower()}/{key.name} {verb}{' (dry run)' if dry_run else ''}"
 
 
-async def applied(
+async def server_side_apply(
     client: Client,
     resource: Resource,
     key: Key,
@@ -97,14 +99,16 @@ async def applied(
     *,
     force: bool = False,
     dry_run: bool = False,
-    cure: str = "use --force-conflicts",
+    conflict_advice: str = "use --force-conflicts",
 ) -> tuple[Document | None, Document]:
-    """The object before (None: there was none) and after. Raises UsageError on a conflict; `cure` is what else than
-    another file helps then."""
+    """Apply one object. Returns it as it was before (None: it did not exist) and as it is now.
+
+    Raises UsageError on a conflict. Its message advises to remove the fields from the file, or `conflict_advice`.
+    """
     metadata = dict(document["metadata"])
     if key.namespace:
         metadata["namespace"] = key.namespace
-    live, migrated = await _migrate_ownership(client, resource, key, dry_run=dry_run)
+    live, needs_migration = await _migrate_ownership(client, resource, key, dry_run=dry_run)
     try:
         written = await client.patch(
             resource,
@@ -112,14 +116,14 @@ async def applied(
             with_last_applied({**document, "metadata": metadata}),
             kind="apply",
             field_manager=FIELD_MANAGER,
-            force=force or (dry_run and migrated),
+            force=force or (dry_run and needs_migration),
             dry_run=dry_run,
             into=dict,
         )
     except Conflict as error:
         raise UsageError(
             f"{resource.kind.lower()}/{key.name}: {error.message}. Remove these fields from the "
-            f"file, or {cure}"
+            f"file, or {conflict_advice}"
         ) from error
     except ApiError as error:
         field, found, _ = error.message.rpartition(UNKNOWN_FIELD)
@@ -145,9 +149,9 @@ def _content(document: Document) -> Document:
 async def _migrate_ownership(
     client: Client, resource: Resource, key: Key, *, dry_run: bool
 ) -> tuple[Document | None, bool]:
-    """The existing object or None, and whether its field ownership needed a migration.
+    """The existing object or None, and whether its field ownership had to be migrated to server-side apply.
 
-    A dry run does not migrate. It must then be forced, or it would report false conflicts.
+    A dry run does not migrate. The caller must then force the apply, or it would report false conflicts.
     """
     try:
         live = await client.get(resource, key)

@@ -11,7 +11,7 @@ from typing import Any
 
 from manta.cli.checks import migration
 from manta.cli.checks.finding import Level
-from manta.cli.checks.gpus import end_leaks
+from manta.cli.checks.gpus import kill_leaks
 from manta.cli.checks.machine import check_machine
 from manta.cli.checks.server import check_server
 from manta.cli.output.gpu_table import leak_text
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.migrate:
         return migration.run(args)
     if args.fix:
-        for ended in end_leaks(args):
+        for ended in kill_leaks(args):
             print(f"ended {leak_text(asdict(ended), 'held')}")
     findings = [*check_machine(args), *check_server(args)]
     rows = [(name, finding.level, finding.found) for name, finding in findings]

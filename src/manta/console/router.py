@@ -18,7 +18,7 @@ from manta.console.differences import as_written
 from manta.console.edits import opened_of
 from manta.console.history import History, KeptSessions
 from manta.console.live_queries import dashboard_refusal, head_service
-from manta.console.log_routes import followed_log, log_as_file, page_of_log, wanted_log
+from manta.console.log_routes import fetch_log_page, followed_log, log_as_file, parse_log_ref
 from manta.console.operators import LocalMetrics
 from manta.console.pages import messages
 from manta.console.pages.actions import BY_WORD, RESOURCES, Action, confirmation, permitted
@@ -65,7 +65,7 @@ class Router:
             return top
         parts = path.strip("/").split("/")
         if len(parts) == 4 and parts[3] == "log":
-            return await page_of_log(visitor, wanted_log(parts, dict(query)))
+            return await fetch_log_page(visitor, parse_log_ref(parts, dict(query)))
         one = self._item(visitor, parts)
         if one is None:
             return messages.missing(path)
@@ -144,7 +144,7 @@ class Router:
         parts = request.path.strip("/").split("/")
         if len(parts) != 4 or parts[3] != "log":
             return None
-        log = wanted_log(parts, dict(request.query))
+        log = parse_log_ref(parts, dict(request.query))
         if request.flag("follow"):
             return followed_log(visitor, log)
         return await log_as_file(visitor, log) if request.flag("download") else None

@@ -22,7 +22,7 @@ from manta.console.api.statuses import refusal
 from manta.console.assets import Assets
 from manta.console.dashboards.origins import DashboardLinks
 from manta.console.live_queries import head_service
-from manta.console.log_routes import with_log
+from manta.console.log_routes import with_job_log
 from manta.console.login.method import Login
 from manta.console.pages import messages
 from manta.console.pages.api import api_page
@@ -313,7 +313,7 @@ class ConsoleHandler(Handler):
 
         body = page_stream(visitor, render, request.param("seen"), request.param("shape"))
         if request.flag("log"):
-            body = with_log(body, visitor, path)
+            body = with_job_log(body, visitor, path)
         return HttpResponse(200, body, content_type="text/event-stream")
 
     def _page(

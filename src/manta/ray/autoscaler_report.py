@@ -1,6 +1,6 @@
 """What Ray's autoscaler waits for, read from the text of `ray status`. Pure.
 
-Only this text has the demands of both versions of the autoscaler: version 2 writes no JSON.
+Both versions of the autoscaler report their demands in this text; version 2 has no JSON report.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import msgspec
 from manta.ray.models import Unreachable
 
 MAX_LINES: Final = 200
-MAX_LENGTH: Final = 500
-"""Characters of a line that are kept."""
-_PARTS: Final = {
+MAX_LINE_CHARACTERS: Final = 500
+"""The rest of a longer line is dropped."""
+_MAX_DIGITS: Final = 9
+_FIELDS_BY_HEADING: Final = {
     "active": "active",
     "healthy": "active",
     "idle": "idle",
@@ -40,7 +41,7 @@ class _Data(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ClusterStatus(msgspec.Struct, frozen=True):
-    """Answer of `/api/cluster_status?format=1`."""
+    """The response body of the dashboard's `/api/cluster_status?format=1`."""
 
     data: _Data = _Data()
 
@@ -51,11 +52,11 @@ class ClusterStatus(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    what: str
-    """The resources, as Ray writes them: `{'CPU': 1.0}`."""
+    resources: str
+    """As Ray writes them: `{'CPU': 1.0}`."""
     count: int
-    of: str
-    """`pending tasks/actors`, `pending placement groups`."""
+    kind: str
+    """`pending tasks/actors` or `pending placement groups`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,11 @@ class AutoscalerReport:
     active: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
-    """Nodes that are on their way."""
+    """Nodes that are requested or starting."""
     failures: tuple[str, ...] = ()
     usage: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
-    """The resources that `request_resources` requests."""
+    """The resources that the user requested with `ray.autoscaler.sdk.request_resources`."""
     demands: tuple[Demand, ...] = ()
 
     @property
@@ -80,24 +81,25 @@ AutoscalerResult = AutoscalerReport | Unreachable
 
 
 def read_report(text: str) -> AutoscalerResult:
-    """Unreachable if this is no report: the autoscaler has not reported yet."""
-    parts: dict[str, list[str]] = {}
+    """The report in the text of `ray status`; Unreachable while the autoscaler has not reported yet."""
+    fields: dict[str, list[str]] = {}
     current: list[str] = []
     for line in text.splitlines()[:MAX_LINES]:
-        name = _PARTS.get(line.strip().rstrip(":").lower()) if line.rstrip().endswith(":") else None
+        heading = line.strip().lower()
+        name = _FIELDS_BY_HEADING.get(heading.rstrip(":")) if heading.endswith(":") else None
         if name is not None:
-            current = parts.setdefault(name, [])
+            current = fields.setdefault(name, [])
         elif line.startswith(" ") and not line.strip().startswith("(no"):
-            current.append(line.strip()[:MAX_LENGTH])
-    if "demands" not in parts:
-        said = " ".join(text.split())[:200]
-        return Unreachable(f"the autoscaler has not reported yet: {said or 'no text'}")
-    found = {name: tuple(lines) for name, lines in parts.items() if name != "demands"}
-    return AutoscalerReport(**found, demands=tuple(_demands(parts["demands"])))
+            current.append(line.strip()[:MAX_LINE_CHARACTERS])
+    if "demands" not in fields:
+        excerpt = " ".join(text.split())[:200]
+        return Unreachable(f"the autoscaler has not reported yet: {excerpt or 'no text'}")
+    found = {name: tuple(lines) for name, lines in fields.items() if name != "demands"}
+    return AutoscalerReport(**found, demands=tuple(_demands(fields["demands"])))
 
 
 def _demands(lines: list[str]) -> Iterator[Demand]:
     for line in lines:
         counted = _COUNT.search(line)
         if counted is not None:
-            yield Demand(line[: counted.start()], int(counted[1][:9]), counted[2])
+            yield Demand(line[: counted.start()], int(counted[1][:_MAX_DIGITS]), counted[2])

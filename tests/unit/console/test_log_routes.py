@@ -57,7 +57,7 @@ async def a_job_with_a_submitter(client: Client) -> None:
 async def test_the_end_of_a_log_that_does_not_come_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_routes, "END_SECONDS", 0.1)
+    monkeypatch.setattr(log_routes, "LAST_LINES_TIMEOUT", 0.1)
 
     class Endless(LocalConnector):
         async def logs(
@@ -133,7 +133,7 @@ async def given(*messages: bytes, then: asyncio.Event | None = None) -> AsyncIte
 async def test_a_page_and_its_log_come_as_one_stream() -> None:
     over = asyncio.Event()
     found = []
-    async for message in log_routes._together(given(b"page", then=over), given(b"log", b"end")):
+    async for message in log_routes._merge(given(b"page", then=over), given(b"log", b"end")):
         found.append(message)
         if message == b"end":
             over.set()
@@ -152,7 +152,7 @@ async def test_the_stream_ends_with_its_page_and_leaves_nothing_behind() -> None
             left.append("closed")
 
     over = asyncio.Event()
-    async for _ in log_routes._together(given(b"page", then=over), endless()):
+    async for _ in log_routes._merge(given(b"page", then=over), endless()):
         over.set()
     assert left == ["closed"]
 
@@ -163,7 +163,7 @@ async def test_the_error_of_a_page_reaches_who_reads_the_stream() -> None:
         raise Unreachable("the line is cut", sent=True)
 
     with pytest.raises(Unreachable, match="the line is cut"):
-        async for _ in log_routes._together(broken(), given(then=asyncio.Event())):
+        async for _ in log_routes._merge(broken(), given(then=asyncio.Event())):
             pass
 
 
@@ -173,7 +173,7 @@ async def test_only_the_page_of_a_job_has_a_log_in_its_stream() -> None:
         answer = await console.get("/stream", "page=/rayjobs/default/train&log=1")
         async with asyncio.timeout(20):
             async for message in cast("AsyncIterator[bytes]", answer.body):
-                if message == log_routes.LOG_END:
+                if message == log_routes.LOG_END_EVENT:
                     break
         for page in ("/", "/rayclusters/default/demo"):
             answer = await console.get("/stream", f"page={page}&log=1")

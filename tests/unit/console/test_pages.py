@@ -23,7 +23,7 @@ from manta.console.pages.fleet import Filter, fleet
 from manta.console.pages.forecast import Forecast, forecast_html
 from manta.console.pages.layout import Frame, document
 from manta.console.pages.login import login_page, token_form
-from manta.console.pages.logs import Containers, log_page
+from manta.console.pages.logs import ContainerChoice, log_page
 from manta.console.pages.objects import object_page
 from manta.console.pages.operator import operator_page
 from manta.console.pages.page import Page
@@ -159,7 +159,7 @@ PAGES: Mapping[str, Callable[[], Page]] = {
         "/pods/default/x/log",
         "a\n<b>\n",
         "",
-        Containers(("ray-head", "autoscaler"), "autoscaler"),
+        ContainerChoice(("ray-head", "autoscaler"), "autoscaler"),
     ),
     "login": lambda: login_page(token_form(), "no such token"),
 }

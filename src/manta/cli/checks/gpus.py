@@ -1,4 +1,4 @@
-"""GPU memory that processes hold without a living Pod, and how `manta doctor --fix` ends them."""
+"""Finds processes that hold GPU memory but belong to no running Pod; `manta doctor --fix` kills those of gone Pods."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from manta.cli.output.gpu_table import leak_text
 if TYPE_CHECKING:
     from manta.localplane.node.gpus.report import GpuProcess, GpuState
 
-_CURE = (
+_FIX = (
     "`manta doctor --fix` ends those that belonged to a Pod of this plane. End the others yourself if "
     "nobody needs them."
 )
 
 
 def check_gpus(args: argparse.Namespace) -> Finding:
-    return verdict(_states(args))
+    return _finding(_gpu_states(args))
 
 
-def _states(args: argparse.Namespace) -> list[GpuState]:
+def _gpu_states(args: argparse.Namespace) -> list[GpuState]:
     if sys.platform != "linux":
         return []
     from manta.localplane.node.gpus.machine_gpus import states_on_this_machine
@@ -33,8 +33,7 @@ def _states(args: argparse.Namespace) -> list[GpuState]:
     return states_on_this_machine(args.dir.resolve() / NODE_DIRECTORY)
 
 
-def verdict(states: Sequence[GpuState]) -> Finding:
-    """Pure."""
+def _finding(states: Sequence[GpuState]) -> Finding:
     if not states:
         return Finding(Level.OK, "none")
     broken = [f"{one.gpu.id}: {one.reading.error}" for one in states if one.reading.error]
@@ -43,19 +42,18 @@ def verdict(states: Sequence[GpuState]) -> Finding:
         return Finding(Level.OK, f"{len(states)} ({', '.join(sorted(_models(states)))})")
     words = "; ".join((*broken, *(leak_text(asdict(leak)) for leak in leaks.values())))
     if not broken and not any(leak.uid for leak in leaks.values()):
-        return Finding(Level.OK, words)  # of others: a desktop, another user's job
-    return Finding(Level.WARN, words, _CURE if leaks else "Look at the log of the kernel.")
+        return Finding(Level.OK, words)  # left by no Pod: a desktop, another user's job
+    return Finding(Level.WARN, words, _FIX if leaks else "Look at the log of the kernel.")
 
 
 def _models(states: Sequence[GpuState]) -> set[str]:
     return {one.gpu.model for one in states}
 
 
-def end_leaks(args: argparse.Namespace) -> list[GpuProcess]:
-    """End processes that hold memory of a GPU and belonged to a Pod of this plane that is gone. Returns
-    them. Those of others are left alone."""
+def kill_leaks(args: argparse.Namespace) -> list[GpuProcess]:
+    """Kill the processes that hold GPU memory and whose Pod on this plane is gone, no others. Returns them."""
     from manta.localplane.node.host.process_tree import kill
 
-    ours = {leak.pid: leak for one in _states(args) for leak in one.leaks if leak.uid}
+    ours = {leak.pid: leak for one in _gpu_states(args) for leak in one.leaks if leak.uid}
     kill(ours)
     return list(ours.values())

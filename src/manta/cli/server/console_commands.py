@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from manta.api.meta import Key
-from manta.cli.apply import applied, apply_document
+from manta.cli.apply import apply_document, server_side_apply
 from manta.cli.output.plan_report import describe
 from manta.cli.plan import previewer_of
 from manta.cli.server.discovery import Kinds
@@ -60,8 +60,10 @@ async def dry_apply(
 ) -> tuple[Document | None, Document]:
     kinds = await Kinds.discover(client)
     resource, key = kinds.locate(dict(document), "default")
-    cure = "press Edit on the page of the object: an edit also changes fields of others"
-    return await applied(client, resource, key, dict(document), dry_run=True, cure=cure)
+    advice = "press Edit on the page of the object: an edit also changes fields of others"
+    return await server_side_apply(
+        client, resource, key, dict(document), dry_run=True, conflict_advice=advice
+    )
 
 
 def read(text: str) -> list[Document]:

@@ -58,8 +58,8 @@ def _table(live: Live) -> Table:
 def _demand(one: Demand, number: int) -> Html:
     return tag(
         "tr",
-        tag("td", tag("code", one.what), class_="name"),
+        tag("td", tag("code", one.resources), class_="name"),
         tag("td", one.count, class_="number", data_label="how many"),
-        tag("td", one.of),
+        tag("td", one.kind),
         id=f"demand-{number}",
     )

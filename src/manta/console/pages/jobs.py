@@ -10,7 +10,7 @@ from manta.api.ray.names import LABEL_ORIGIN_NAME
 from manta.console.html import EMPTY, Html, join, tag
 from manta.console.live import Live, TaskInfo, TasksResult, Unreachable
 from manta.console.pages.attempts import clock_note, spans_of
-from manta.console.pages.logs import growing_log
+from manta.console.pages.logs import streaming_log
 from manta.console.pages.page import Section
 from manta.console.pages.parts import address, facts, link, plain, pods_section, tone
 from manta.console.plots import timeline
@@ -48,7 +48,7 @@ def job_sections(snapshot: Snapshot, one: Item, live: Live) -> Iterator[Section]
         " or ",
         tag("a", "download it", href=f"{log}?download=1"),
     )
-    yield Section("log", "Log", links, fixed=growing_log(f"{log}?follow=1"))
+    yield Section("log", "Log", links, fixed=streaming_log(f"{log}?follow=1"))
     pods = [*snapshot.pods_of(cluster), *_submitters(snapshot, one)]
     yield pods_section(pods, snapshot.now, hidden=snapshot.hidden.get("pods", ""))
 

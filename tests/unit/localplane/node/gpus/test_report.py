@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from manta.cli.checks.finding import Level
-from manta.cli.checks.gpus import check_gpus, end_leaks
+from manta.cli.checks.gpus import check_gpus, kill_leaks
 from manta.localplane.node.gpus.fake import FakeGpus
 from manta.localplane.node.gpus.machine_gpus import FAKE_RECORD
 from manta.localplane.node.host import wire
@@ -68,7 +68,7 @@ def test_the_fix_ends_what_pods_of_this_plane_left_and_nothing_else(
 ) -> None:
     ours, of_nobody = start(**mark(tmp_path)), start()
     of_another = start(**{**mark(tmp_path), PLANE_VARIABLE: "/another/node"})
-    assert [one.pid for one in end_leaks(asked(tmp_path))] == [ours.pid]
+    assert [one.pid for one in kill_leaks(asked(tmp_path))] == [ours.pid]
     assert ours.wait(10) == -9
     assert (of_nobody.poll(), of_another.poll()) == (None, None)
 
