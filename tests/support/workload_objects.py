@@ -10,7 +10,7 @@ from manta.api.meta import ObjectMeta
 from manta.api.revisions import ControllerRevision
 from manta.localplane.builtin import views, workload_views
 from manta.localplane.builtin.deployment.snapshot import template_hash
-from manta.localplane.builtin.revisions import data_of, revision_name
+from manta.localplane.builtin.revisions import revision_data, revision_name
 from support.plane_objects import a_pod, a_template, ago, owned_by
 
 
@@ -21,7 +21,7 @@ def _meta(name: str, more: dict[str, Any] | None) -> dict[str, Any]:
 
 def a_revision(owner: str, template: dict[str, Any], number: int = 1) -> ControllerRevision:
     name = revision_name(ObjectMeta(name=owner), template)
-    document = {"metadata": _meta(name, None), "revision": number, "data": data_of(template)}
+    document = {"metadata": _meta(name, None), "revision": number, "data": revision_data(template)}
     return msgspec.convert(document, ControllerRevision)
 
 

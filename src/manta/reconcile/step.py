@@ -1,7 +1,6 @@
-"""What a planner answers: what to do, what that does to the status, and when to look again.
+"""What a planner returns: the actions, the change of the status, and when to reconcile again.
 
-A planner that only acts may answer with a `Plan`: `chain` and `join` take it for a `Step` that
-leaves the status alone.
+A planner that never changes the status may return a `Plan`: `chain` and `join` turn it into a `Step`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 StatusChange = Callable[[T, Outcome], T]
-"""The status after the plan was executed with this outcome."""
+"""From the old status and the outcome of the plan to the new status."""
 
 
 def unchanged(status: T, _: Outcome) -> T:
@@ -34,7 +33,7 @@ class Step(Generic[T]):
     plan: Plan = NOTHING
     status_change: StatusChange[T] = unchanged
     wake_in: timedelta | None = None
-    """When to reconcile again although nothing changed."""
+    """Reconcile again after this time although nothing changed: `RequeueAfter` of controller-runtime."""
 
     @property
     def blocked_by(self) -> Blockage | None:
@@ -42,18 +41,18 @@ class Step(Generic[T]):
 
     @property
     def wakeup(self) -> timedelta | None:
-        """The earliest of this step's timers."""
+        """The earlier of `wake_in` and the retry of the plan's wait; None if the step has neither."""
         return earliest(self.wake_in, self.plan.wait.retry_in if self.plan.wait else None)
 
 
-def step_then(
+def change_status_after(
     plan: Plan,
     change: Callable[[T], T],
     *,
     requires: Iterable[Action] | None = None,
     wake_in: timedelta | None = None,
 ) -> Step[T]:
-    """Change the status once all required actions succeeded; by default all of the plan's."""
+    """A step that changes the status if all required actions succeeded; by default all actions of the plan."""
     needed = plan.actions if requires is None else tuple(requires)
 
     def status_change(status: T, outcome: Outcome) -> T:
@@ -81,7 +80,7 @@ def join(steps: Iterable[Step[T] | Plan]) -> Step[T]:
 
 
 def chain(planners: Iterable[Callable[[S], Step[T] | Plan]], snapshot: S) -> Step[T]:
-    """Join the planners' answers in order, up to the first whose plan waits."""
+    """Call the planners in order and join their steps. Stop after the first plan that has a `wait`."""
     steps: list[Step[T]] = []
     for planner in planners:
         steps.append(_as_step(planner(snapshot)))

@@ -86,7 +86,7 @@ class FlightRecorder:
         self._ring.close()
 
     def _record(self, one: Reconciled) -> None:
-        if self._ring.is_full:
+        if self._ring.needs_new_file:
             self._values.new_segment()
             self._ring.start_file()
         self._number += 1

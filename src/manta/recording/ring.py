@@ -1,7 +1,7 @@
-"""A ring of append-only files: the oldest is deleted when all together would be too large.
+"""Append-only files of bounded total size: starting a new file deletes the oldest ones.
 
-Each record is written with one system call: it survives a crash of the process. A line that a crash tore
-is the last of its file; the next process starts a new file.
+Each `append` is one system call: what it wrote survives a crash of the process. An incomplete line can only
+be the last of its file, because each process starts a new file.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from pathlib import Path
 from typing import Final
 
 PATTERN: Final = "recording-*.jsonl"
-SEGMENTS: Final = 8
-"""Files that a full ring has about."""
+SEGMENT_COUNT: Final = 8
+"""The approximate number of files in a full ring."""
 MIN_BYTES: Final = 1024 * 1024
 
 
 class Ring:
-    """`header` returns the first line of a new file."""
+    """Writes to the newest file. `header` returns the first line of a new one."""
 
     def __init__(self, folder: Path, max_bytes: int, header: Callable[[], bytes]) -> None:
         self._folder = folder
         self._max_bytes = max(max_bytes, MIN_BYTES)
+        self._segment_bytes = self._max_bytes // SEGMENT_COUNT
         self._header = header
         self._file: int | None = None
         self._size = 0
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @property
-    def is_full(self) -> bool:
-        """Whether the current file has its share: the next record belongs in a new one."""
-        return self._file is None or self._size >= self._max_bytes // SEGMENTS
+    def needs_new_file(self) -> bool:
+        """Whether no file is open, or the open one is full: call `start_file` before the next `append`."""
+        return self._file is None or self._size >= self._segment_bytes
 
     def start_file(self) -> None:
         """Close the current file, delete the oldest ones and open a new one. Raises OSError."""
@@ -46,7 +47,8 @@ class Ring:
         self.append([self._header()])
 
     def append(self, lines: Sequence[bytes]) -> None:
-        """Raises OSError, for example if the disk is full; then the next record starts a new file."""
+        """Write the lines to the open file. Raises OSError if there is none, or if not all bytes could be
+        written: after a partial write the file is closed."""
         if self._file is None:
             raise OSError("the recording has no open file")
         body = b"".join(lines)
@@ -62,11 +64,11 @@ class Ring:
             self._file = None
 
     def _delete_oldest(self, present: Sequence[Path]) -> None:
-        """Leave room for one more file of a share, and for the record that makes it full."""
-        room = self._max_bytes - 2 * (self._max_bytes // SEGMENTS)
+        """Leave free the size of two files: one for the new file, one for the record that makes it too large."""
+        limit = self._max_bytes - 2 * self._segment_bytes
         sizes = {path: path.stat().st_size for path in present}
         for path in present:
-            if sum(sizes.values()) <= room:
+            if sum(sizes.values()) <= limit:
                 break
             path.unlink(missing_ok=True)
             del sizes[path]

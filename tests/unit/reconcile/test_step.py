@@ -10,7 +10,7 @@ from manta.reconcile.actions import Call
 from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.reconcile.step import Step, chain, earliest, join, step_then
+from manta.reconcile.step import Step, chain, change_status_after, earliest, join
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
@@ -55,7 +55,7 @@ def test_the_earliest_of_no_time_is_none() -> None:
 
 
 def test_a_status_changes_once_all_actions_of_the_plan_succeeded() -> None:
-    step = step_then(do(ONE, TWO), str.upper)
+    step = change_status_after(do(ONE, TWO), str.upper)
     assert step.status_change("a", UNTRIED) == "A"
     failed = Outcome(failures=(Failure(TWO, TimeoutError("late")),))
     assert step.status_change("a", failed) == "a"
@@ -64,10 +64,15 @@ def test_a_status_changes_once_all_actions_of_the_plan_succeeded() -> None:
 
 def test_a_status_change_may_require_some_actions_only() -> None:
     failed = Outcome(failures=(Failure(TWO, TimeoutError("late")),))
-    assert step_then(do(ONE, TWO), str.upper, requires=(ONE,)).status_change("a", failed) == "A"
-    assert step_then(NOTHING, str.upper, requires=(TWO,)).status_change("a", failed) == "a"
+    assert (
+        change_status_after(do(ONE, TWO), str.upper, requires=(ONE,)).status_change("a", failed)
+        == "A"
+    )
+    assert (
+        change_status_after(NOTHING, str.upper, requires=(TWO,)).status_change("a", failed) == "a"
+    )
 
 
 def test_a_failed_best_effort_call_changes_the_status_all_the_same() -> None:
     failed = Outcome(failures=(Failure(BEST_EFFORT, TimeoutError("late")),))
-    assert step_then(do(BEST_EFFORT), str.upper).status_change("a", failed) == "A"
+    assert change_status_after(do(BEST_EFFORT), str.upper).status_change("a", failed) == "A"

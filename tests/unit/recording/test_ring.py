@@ -13,7 +13,7 @@ HEADER = b'{"line":"header","format":"manta-recording","version":1,"manta":"1"}\
 
 def fill(ring: Ring, lines: int) -> None:
     for _ in range(lines):
-        if ring.is_full:
+        if ring.needs_new_file:
             ring.start_file()
         ring.append([b"x" * 999 + b"\n"])
 

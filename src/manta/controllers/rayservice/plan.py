@@ -33,7 +33,7 @@ from manta.controllers.rayservice.planners.worker_replacement import plan_worker
 from manta.controllers.rayservice.snapshot import ClusterView, ServiceSnapshot
 from manta.controllers.rayservice.status_changes import ServiceStep, clear_traffic_split, promoted
 from manta.reconcile.plan import NOTHING, do
-from manta.reconcile.step import Step, join, step_then
+from manta.reconcile.step import Step, change_status_after, join
 
 SHORTEST_TIMER = timedelta(milliseconds=50)
 
@@ -67,7 +67,7 @@ def _parts(snapshot: ServiceSnapshot) -> Iterable[Part]:
 
 def _serving(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
     if _services_already_switched(snapshot):
-        return (plan_old_clusters(snapshot), step_then(NOTHING, promoted))
+        return (plan_old_clusters(snapshot), change_status_after(NOTHING, promoted))
     upkeep: tuple[Part, ...] = (
         plan_old_clusters(snapshot),
         cancel_scheduled_deletion(snapshot),
@@ -103,7 +103,7 @@ def _end_of_split(snapshot: ServiceSnapshot) -> ServiceStep:
         return Step()
     why = "the upgrade strategy is no longer incremental"
     deletions = () if snapshot.gateway_class else delete_gateway_objects(snapshot, why)
-    return step_then(do(*deletions, independent=True), clear_traffic_split)
+    return change_status_after(do(*deletions, independent=True), clear_traffic_split)
 
 
 def _services_already_switched(snapshot: ServiceSnapshot) -> bool:

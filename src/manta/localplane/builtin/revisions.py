@@ -1,7 +1,7 @@
-"""ControllerRevisions: the templates that a StatefulSet or DaemonSet has had, numbered. Pure.
+"""ControllerRevisions: the numbered history of the Pod templates of a StatefulSet or DaemonSet. Pure.
 
-`kubectl rollout history` and `kubectl rollout undo` read them. The name ends with a hash of the
-template; two workloads with the same name and template agree on it.
+`kubectl rollout history` and `kubectl rollout undo` read them. The name is that of the owner and a hash of the
+template.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from manta.reconcile.causes import ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
 
 HASH_LABEL = "controller-revision-hash"
-KEPT = 10
-"""Old revisions that are kept where `revisionHistoryLimit` is absent."""
+DEFAULT_HISTORY_LIMIT = 10
+"""The default of `revisionHistoryLimit`."""
 
 
-def data_of(template: Mapping[str, Any]) -> dict[str, Any]:
+def revision_data(template: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a revision: a patch that puts the whole template back."""
     return {"spec": {"template": {**template, "$patch": "replace"}}}
 
@@ -36,10 +36,10 @@ def revision_name(owner: ObjectMeta, template: Mapping[str, Any]) -> str:
     return f"{owner.name}-{template_hash(template)}"
 
 
-def revision_of(
+def find_revision(
     template: Mapping[str, Any], revisions: Sequence[ControllerRevision]
 ) -> ControllerRevision | None:
-    """The revision of this template; of several the newest."""
+    """The newest revision with this template."""
     wanted = template_hash(template)
     same = [one for one in revisions if template_hash(template_of(one)) == wanted]
     return max(same, key=lambda one: one.revision, default=None)
@@ -54,9 +54,11 @@ def plan_revision(
 ) -> Plan:
     """Create the revision of the template, or make it the newest again after a rollback."""
     newest = max((one.revision for one in revisions), default=0)
-    found = revision_of(template, revisions)
+    found = find_revision(template, revisions)
     if found is None:
-        return do(Create(CONTROLLER_REVISIONS, _new(resource, owner, template, newest + 1), cause))
+        return do(
+            Create(CONTROLLER_REVISIONS, _manifest(resource, owner, template, newest + 1), cause)
+        )
     if found.revision == newest:
         return NOTHING
     meta = found.metadata
@@ -70,17 +72,17 @@ def plan_history(
     limit: int | None,
     cause: ActionCause,
 ) -> Plan:
-    """Delete the oldest revisions that no Pod uses, beyond the limit. `in_use` are names."""
-    idle = [one for one in revisions if one.metadata.name not in in_use]
-    surplus = len(idle) - (KEPT if limit is None else limit)
-    oldest = sorted(idle, key=lambda one: one.revision)[: max(0, surplus)]
+    """Delete the oldest unused revisions beyond the limit. `in_use`: the names of the revisions that Pods have."""
+    unused = [one for one in revisions if one.metadata.name not in in_use]
+    surplus = len(unused) - (DEFAULT_HISTORY_LIMIT if limit is None else limit)
+    oldest = sorted(unused, key=lambda one: one.revision)[: max(0, surplus)]
     deletes = (
         Delete(CONTROLLER_REVISIONS, one.metadata.key, one.metadata.uid, cause) for one in oldest
     )
     return do(*deletes)
 
 
-def _new(
+def _manifest(
     resource: Resource, owner: ObjectMeta, template: Mapping[str, Any], number: int
 ) -> dict[str, Any]:
     labels = (template.get("metadata") or {}).get("labels") or {}
@@ -93,6 +95,6 @@ def _new(
             "labels": {**labels, HASH_LABEL: template_hash(template)},
             "ownerReferences": [resource.controller_reference(owner)],
         },
-        "data": data_of(template),
+        "data": revision_data(template),
         "revision": number,
     }

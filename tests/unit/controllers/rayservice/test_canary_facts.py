@@ -27,7 +27,7 @@ from manta.controllers.rayservice.facts.canary import (
     progress,
     worker_groups,
 )
-from manta.controllers.rayservice.facts.canary_end import rejection_reason
+from manta.controllers.rayservice.facts.canary_end import rollback_reason
 from manta.controllers.rayservice.snapshot import ServiceSnapshot
 from manta.manifests.serve_services import shared_selector
 from manta.rules.canary_analysis import Figures, Reading
@@ -137,13 +137,13 @@ def test_a_pause_has_precedence_over_a_promotion() -> None:
 
 def test_broken_limits_and_an_abort_of_this_cluster_roll_back() -> None:
     limited: dict[str, Any] = {"options": {"analysis": ANALYSIS}}
-    assert "are errors (limit 2 %)" in rejection_reason(a_canary(**limited, canary_reading=BAD))
-    assert rejection_reason(a_canary(**limited, canary_reading=GOOD)) == ""
-    assert rejection_reason(a_canary(**limited)) == ""  # no figures hold, they do not roll back
-    assert rejection_reason(a_canary(canary_reading=BAD)) == ""  # nothing is limited
+    assert "are errors (limit 2 %)" in rollback_reason(a_canary(**limited, canary_reading=BAD))
+    assert rollback_reason(a_canary(**limited, canary_reading=GOOD)) == ""
+    assert rollback_reason(a_canary(**limited)) == ""  # no figures hold, they do not roll back
+    assert rollback_reason(a_canary(canary_reading=BAD)) == ""  # nothing is limited
     aborted = a_canary(annotations={names.ANNOTATION_CANARY_ABORT: "demo-b"})
-    assert rejection_reason(aborted) == "it was aborted by hand"
-    assert rejection_reason(a_canary(annotations={names.ANNOTATION_CANARY_ABORT: "demo-a"})) == ""
+    assert rollback_reason(aborted) == "it was aborted by hand"
+    assert rollback_reason(a_canary(annotations={names.ANNOTATION_CANARY_ABORT: "demo-a"})) == ""
 
 
 # ── obstacles and messages ───────────────────────────────────────────────────────────────

@@ -30,7 +30,7 @@ from manta.controllers.rayservice.facts.canary import (
     serve_capacity,
     worker_groups,
 )
-from manta.controllers.rayservice.facts.canary_end import progress_mark, rejection_reason, stalls_in
+from manta.controllers.rayservice.facts.canary_end import progress_mark, rollback_reason, stalls_in
 from manta.controllers.rayservice.facts.clusters import is_rolling_back, rejection
 from manta.controllers.rayservice.facts.serve import desired_serve, is_submitted
 from manta.controllers.rayservice.planners.canary_pods import plan_serving_labels
@@ -60,7 +60,7 @@ from manta.controllers.rayservice.status_changes import (
 )
 from manta.reconcile.actions import Patch
 from manta.reconcile.plan import NOTHING, Plan, do
-from manta.reconcile.step import Step, join, step_then
+from manta.reconcile.step import Step, change_status_after, join
 from manta.rules.canary import FULL, Group, part
 
 Part = ServiceStep | Plan
@@ -73,7 +73,7 @@ def plan_canary(snapshot: ServiceSnapshot) -> tuple[Part, ...]:
     recording = record_size(snapshot, active)
     if recording.actions and not is_rolling_back(snapshot):
         return (plan_services(snapshot, active), recording)
-    why = rejection_reason(snapshot)
+    why = rollback_reason(snapshot)
     # While another spec waits for the end of this canary, what ends it says nothing about that spec.
     if why and not rejection(snapshot) and not is_rolling_back(snapshot):
         return _reject(snapshot, active, why)
@@ -98,7 +98,7 @@ def _note_progress(snapshot: ServiceSnapshot) -> ServiceStep:
         moment = format_time_rounded_up(snapshot.now)
         return with_active(status, last_traffic_migrated_time=moment)
 
-    return step_then(NOTHING, change)
+    return change_status_after(NOTHING, change)
 
 
 def _only_old(snapshot: ServiceSnapshot, active: ClusterView) -> tuple[Part, ...]:
@@ -182,7 +182,7 @@ def _capacity(
     def change(status: RayServiceStatuses) -> RayServiceStatuses:
         return with_side(status, target_capacity=percent)
 
-    return join((step, step_then(NOTHING, change, requires=step.plan.actions)))
+    return join((step, change_status_after(NOTHING, change, requires=step.plan.actions)))
 
 
 def _next_step(
@@ -190,7 +190,7 @@ def _next_step(
 ) -> ServiceStep:
     """Record that a step is reached, or begin the next one."""
     if now.reached_at is None:
-        return step_then(NOTHING, _moved(snapshot, now.weight)) if is_reached else Step()
+        return change_status_after(NOTHING, _moved(snapshot, now.weight)) if is_reached else Step()
     if obstacle or hold(snapshot, now):
         return Step(wake_in=pause_left(snapshot, now) or None)
     weight = next_weight(snapshot, now)
@@ -199,7 +199,7 @@ def _next_step(
         status = with_active(status, traffic_routed_percent=FULL - weight)
         return with_pending(status, traffic_routed_percent=weight, last_traffic_migrated_time=None)
 
-    return step_then(NOTHING, change)
+    return change_status_after(NOTHING, change)
 
 
 def _moved(
@@ -249,12 +249,12 @@ def _roll_back(
 def _leave(snapshot: ServiceSnapshot, pending: ClusterView) -> ServiceStep:
     side = snapshot.status.pending_service_status
     if side.traffic_routed_percent or is_shared(snapshot):
-        return step_then(NOTHING, _moved(snapshot, 0))
+        return change_status_after(NOTHING, _moved(snapshot, 0))
     moved = parse_optional_time(side.last_traffic_migrated_time)
     left = moved + deletion_delay(snapshot) - snapshot.now if moved else timedelta(0)
     if left > timedelta(0):
         return Step(wake_in=left)
     why = "its canary was rolled back"
-    return step_then(
+    return change_status_after(
         do(delete_cluster(snapshot, pending.cluster, why), independent=True), without_pending
     )

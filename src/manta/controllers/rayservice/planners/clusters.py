@@ -34,7 +34,7 @@ from manta.manifests.containers import Json, copy_json
 from manta.manifests.service_cluster import build_service_cluster, identity, replicas_asked_for
 from manta.reconcile.actions import Create, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
-from manta.reconcile.step import Step, step_then
+from manta.reconcile.step import Step, change_status_after
 from manta.rules.canary import grown
 from manta.rules.spec_hash import spec_hash
 from manta.rules.traits import autoscaling
@@ -42,14 +42,14 @@ from manta.rules.traits import autoscaling
 
 def plan_clusters(snapshot: ServiceSnapshot) -> ServiceStep:
     if is_upgrade_due(snapshot):
-        return step_then(NOTHING, _new_pending_name(snapshot))
+        return change_status_after(NOTHING, _new_pending_name(snapshot))
     if not snapshot.pending_name:
         return Step(_update_in_place(snapshot, snapshot.active))
     if snapshot.pending is None:
         return _create_pending(snapshot)
     if snapshot.pending.is_deleting:
         gone = without_pending if rejection(snapshot) else _new_pending_name(snapshot)
-        return step_then(NOTHING, gone)
+        return change_status_after(NOTHING, gone)
     if matches_spec(snapshot, snapshot.pending):
         return Step(_update_in_place(snapshot, snapshot.pending))
     return _drop_pending(snapshot, snapshot.pending)
@@ -57,7 +57,7 @@ def plan_clusters(snapshot: ServiceSnapshot) -> ServiceStep:
 
 def _create_pending(snapshot: ServiceSnapshot) -> ServiceStep:
     if is_up_to_date(snapshot, snapshot.active) or rejection(snapshot):
-        return step_then(NOTHING, without_pending)
+        return change_status_after(NOTHING, without_pending)
     manifest = build_service_cluster(
         snapshot.service,
         snapshot.cluster_spec,
@@ -84,7 +84,9 @@ def _drop_pending(snapshot: ServiceSnapshot, pending: ClusterView) -> ServiceSte
     back = is_up_to_date(snapshot, snapshot.active)
     why = "the spec matches the active cluster again" if back else "the spec changed again"
     change = without_pending if back else _new_pending_name(snapshot)
-    return step_then(do(delete_cluster(snapshot, pending.cluster, why), independent=True), change)
+    return change_status_after(
+        do(delete_cluster(snapshot, pending.cluster, why), independent=True), change
+    )
 
 
 def _new_pending_name(

@@ -33,7 +33,7 @@ from manta.controllers.rayservice.status_changes import (
     without_pending,
 )
 from manta.reconcile.plan import NOTHING, Plan
-from manta.reconcile.step import Step, earliest, join, step_then
+from manta.reconcile.step import Step, change_status_after, earliest, join
 from manta.rules.upgrade import Rollout, Share, due_in, next_capacity, next_traffic
 
 SETTLING = timedelta(seconds=2)
@@ -62,7 +62,7 @@ def _first_cluster(snapshot: ServiceSnapshot, view: ClusterView) -> tuple[Part, 
     if serving_obstacle(view, desired, is_first=True):
         return (submission,)
     service, *others = _entrances(snapshot, view)
-    promotion = step_then(NOTHING, _promoted_with_all, requires=service.actions)
+    promotion = change_status_after(NOTHING, _promoted_with_all, requires=service.actions)
     return (service, *others, submission, promotion)
 
 
@@ -98,9 +98,9 @@ def _two_clusters(
     if now.is_finished:
         head = plan_head_service(snapshot, pending)
         stable = plan_stable_serve_service(snapshot, pending)
-        return (head, stable, step_then(NOTHING, promoted))
+        return (head, stable, change_status_after(NOTHING, promoted))
     if _is_rolled_back(now, pending):
-        return (step_then(NOTHING, without_pending),)
+        return (change_status_after(NOTHING, without_pending),)
     rollout = next_rollout(snapshot)
     # The stable Service follows the traffic before the old cluster loses its last capacity.
     stable_target = pending if now.pending.traffic == 100 else active
@@ -177,7 +177,7 @@ def _capacity_step(
     def change(status: RayServiceStatuses) -> RayServiceStatuses:
         return with_side(status, target_capacity=wanted.capacity)
 
-    return join((step, step_then(NOTHING, change, requires=step.plan.actions)))
+    return join((step, change_status_after(NOTHING, change, requires=step.plan.actions)))
 
 
 def _route_step(snapshot: ServiceSnapshot, active: Share, pending: Share | None) -> ServiceStep:
@@ -190,7 +190,7 @@ def _route_step(snapshot: ServiceSnapshot, active: Share, pending: Share | None)
         status = with_active(status, **_traffic(active))
         return with_pending(status, **_traffic(pending)) if pending else status
 
-    return step_then(plan, change)
+    return change_status_after(plan, change)
 
 
 def _traffic(share: Share) -> dict[str, object]:

@@ -26,7 +26,7 @@ from manta.controllers.rayservice.status_changes import ServiceStep, with_active
 from manta.controllers.rayservice.submissions import config_text, kept_config
 from manta.reconcile.actions import Call, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
-from manta.reconcile.step import Step, step_then
+from manta.reconcile.step import Step, change_status_after
 from manta.rules.serve_config import config_hash
 
 PUT_CONFIG = "put-serve-config"
@@ -132,4 +132,4 @@ def _record(
             return with_pending(status, serve_submission=submission)
         return status
 
-    return step_then(plan, change)
+    return change_status_after(plan, change)

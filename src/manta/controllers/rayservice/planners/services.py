@@ -23,7 +23,7 @@ from manta.manifests.serve_services import (
 from manta.manifests.service_changes import spec_changes
 from manta.reconcile.actions import Action, Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, do
-from manta.reconcile.step import Step, step_then
+from manta.reconcile.step import Step, change_status_after
 
 
 def plan_services(snapshot: ServiceSnapshot, target: ClusterView | None) -> ServiceStep:
@@ -36,7 +36,7 @@ def plan_services(snapshot: ServiceSnapshot, target: ClusterView | None) -> Serv
     plan = plan.then(_renamed_services(snapshot))
     if target is not snapshot.pending:
         return Step(plan)
-    return step_then(plan, promoted, requires=(serve,) if serve else ())
+    return change_status_after(plan, promoted, requires=(serve,) if serve else ())
 
 
 def plan_head_service(snapshot: ServiceSnapshot, target: ClusterView) -> Plan:

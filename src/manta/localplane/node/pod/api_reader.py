@@ -1,4 +1,4 @@
-"""Reads the ConfigMaps, Secrets, claims and tokens of a Pod from the API server."""
+"""Reads from the API server what a Pod needs: ConfigMaps, Secrets, PersistentVolumeClaims, tokens, Services."""
 
 from __future__ import annotations
 
@@ -23,46 +23,44 @@ from manta.localplane.node.spec.environment import Sources
 from manta.localplane.node.spec.pod_spec import NodePod, Projection, TokenProjection, Volume
 
 
-class _Data(Object, frozen=True, kw_only=True):
-    """A ConfigMap or Secret with its content; never cached."""
-
+class _ConfigMapOrSecret(Object, frozen=True, kw_only=True):
     data: dict[str, str] = msgspec.field(default_factory=dict)
     binary_data: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class SourceNames:
     config_maps: frozenset[str]
     secrets: frozenset[str]
 
 
-def named_sources(pod: NodePod) -> Names:
-    """The names of the ConfigMaps and Secrets in a Pod's variables and volumes. Pure."""
-    config_maps = {*_variables_of(pod, secret=False), *_volumes_of(pod, secret=False)}
-    secrets = {*_variables_of(pod, secret=True), *_volumes_of(pod, secret=True)}
-    return Names(frozenset(config_maps - {""}), frozenset(secrets - {""}))
+def source_names(pod: NodePod) -> SourceNames:
+    """The ConfigMaps and Secrets to which the environment variables and volumes of a Pod refer. Pure."""
+    config_maps = {*_names_in_environment(pod, secret=False), *_names_in_volumes(pod, secret=False)}
+    secrets = {*_names_in_environment(pod, secret=True), *_names_in_volumes(pod, secret=True)}
+    return SourceNames(frozenset(config_maps - {""}), frozenset(secrets - {""}))
 
 
-def _variables_of(pod: NodePod, *, secret: bool) -> Iterator[str]:
+def _names_in_environment(pod: NodePod, *, secret: bool) -> Iterator[str]:
     for container in pod.containers():
         for source in container.env_from:
             reference = source.secret_ref if secret else source.config_map_ref
             yield reference.name if reference else ""
         for variable in container.env:
             if variable.value_from is not None:
-                taken = variable.value_from
-                selector = taken.secret_key_ref if secret else taken.config_map_key_ref
+                value_from = variable.value_from
+                selector = value_from.secret_key_ref if secret else value_from.config_map_key_ref
                 yield selector.name if selector else ""
 
 
-def _volumes_of(pod: NodePod, *, secret: bool) -> Iterator[str]:
+def _names_in_volumes(pod: NodePod, *, secret: bool) -> Iterator[str]:
     for volume in pod.spec.volumes:
-        yield from _named_by(volume, secret=secret)
+        yield from _name_in(volume, secret=secret)
         for source in volume.projected.sources if volume.projected else ():
-            yield from _named_by(source, secret=secret)
+            yield from _name_in(source, secret=secret)
 
 
-def _named_by(source: Volume | Projection, *, secret: bool) -> Iterator[str]:
+def _name_in(source: Volume | Projection, *, secret: bool) -> Iterator[str]:
     if secret and source.secret is not None:
         yield source.secret.secret_name or source.secret.name
     if not secret and source.config_map is not None:
@@ -70,7 +68,11 @@ def _named_by(source: Volume | Projection, *, secret: bool) -> Iterator[str]:
 
 
 class ApiReader:
-    """`services` and `service_address` answer from informers; the rest is read from the API server."""
+    """Requests everything from the API server, except Services.
+
+    `services` and `service_address` read the caches of informers. `service_address(namespace, name)` returns the
+    address of a Pod of the Service; empty: it has none yet; None: there is no such Service.
+    """
 
     def __init__(
         self,
@@ -86,8 +88,8 @@ class ApiReader:
         return self._services()
 
     async def sources(self, pod: NodePod) -> Sources:
-        """The content of the Pod's ConfigMaps and Secrets. Not cached, so a Pod sees the latest writes."""
-        names = named_sources(pod)
+        """The content of the Pod's ConfigMaps and Secrets. Never cached, so that a Pod sees the latest writes."""
+        names = source_names(pod)
         namespace = pod.metadata.namespace
         config_maps = {
             name: content
@@ -103,7 +105,7 @@ class ApiReader:
 
     async def _content(self, resource: Resource, key: Key) -> Mapping[str, bytes] | None:
         try:
-            found = await self._client.get(resource, key, into=_Data)
+            found = await self._client.get(resource, key, into=_ConfigMapOrSecret)
         except NotFound:
             return None
         binary = {name: base64.b64decode(text) for name, text in found.binary_data.items()}

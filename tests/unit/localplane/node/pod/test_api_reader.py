@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from manta.localplane.node.pod.api_reader import named_sources
+from manta.localplane.node.pod.api_reader import source_names
 from support.node import a_pod
 
 
@@ -24,6 +24,6 @@ def test_every_place_that_names_a_config_map_or_a_secret_is_seen() -> None:
         {"name": "d", "emptyDir": {}},
     ]
     init = {"name": "init", "envFrom": [{"secretRef": {"name": "s5"}}]}
-    names = named_sources(a_pod(containers=[container], initContainers=[init], volumes=volumes))
+    names = source_names(a_pod(containers=[container], initContainers=[init], volumes=volumes))
     assert names.secrets == {"s1", "s2", "s3", "s4", "s5"}
     assert names.config_maps == {"c1", "c2", "c3", "c4"}
