@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 CHUNK_BYTES: Final = 1024 * 1024
 ROUND_BYTES: Final = 8 * CHUNK_BYTES
-"""Of one file in one round: a file of many gigabytes holds up neither the others nor the events."""
+"""Shipped of one file in one round: a file of many gigabytes holds up neither the others nor the events."""
 MAX_FILES: Final = 40_000
 """Log files of a session that are followed; of a program that creates more, the rest is counted and said."""
 MAX_DEPTH: Final = 32
