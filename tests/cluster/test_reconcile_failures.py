@@ -162,6 +162,16 @@ def another_text_each_time(faults: FaultTransport, match: Match) -> list[float]:
     return asked
 
 
+def crds_without_conditions(kind: str) -> list[dict[str, Any]]:
+    """KubeRay's CRDs have no conditions of RayJobs and RayCronJobs: the API server drops them."""
+    found = copy.deepcopy(ray_crds())
+    [crd] = [one for one in found if one["spec"]["names"]["kind"] == kind]
+    for version in crd["spec"]["versions"]:
+        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+        status["properties"].pop("conditions", None)
+    return found
+
+
 CHILDREN = {
     "RayCluster": (SERVICES, "Blocked"),
     "RayJob": (RAY_CLUSTERS, "Ready"),
@@ -186,6 +196,19 @@ async def test_an_error_with_another_text_each_time_is_retried_with_a_backoff(ki
             assert 1 <= len(faults.accepted_writes("/status")) < 20
             [shown] = await op.conditions(kind, "odd", type_)
             assert "failed calling webhook" in shown["message"]
+
+
+@pytest.mark.parametrize("kind", ["RayJob", "RayCronJob"])
+@virtually
+async def test_so_is_it_with_a_crd_that_drops_the_conditions(kind: str) -> None:
+    async with virtual_plane(crds=crds_without_conditions(kind)) as plane:
+        faults = faulty(plane)
+        asked = another_text_each_time(faults, touches(CHILDREN[kind][0], "POST"))
+        async with operated(plane, Client(faults)) as op:
+            await op.make(kind, "odd")
+            await asyncio.sleep(600)
+            assert 10 < len(asked) < 60
+            assert 1 <= len(faults.accepted_writes("/status")) < 20
 
 
 @virtually

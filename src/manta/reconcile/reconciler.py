@@ -221,7 +221,7 @@ class Reconciler(ABC, Generic[S, T]):
                 return None  # the object is gone
             written = new
             if outcome.failure is not None:
-                self._text_throttle.wrote(owner)
+                self._text_throttle.wrote(owner, new)
             if record is not None:
                 record.written = True
         with phase(Phase.EVENTS):
