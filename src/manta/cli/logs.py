@@ -93,13 +93,12 @@ async def _logs(args: argparse.Namespace) -> int:
 
 async def _print_job_log(client: Client, key: Key, args: argparse.Namespace) -> bool:
     """Print the log of a RayJob, or what the history has of it. Raises what the former raises."""
-    from manta.client.job_logs import NoLogError, is_gone, print_job_log
+    from manta.client.job_logs import NoLogError, is_in_history_only, print_job_log
 
     try:
         await print_job_log(client, key, follow=args.follow)
     except (NotFound, NoLogError):
-        # The history of a job that has just begun is that of an earlier job with its name.
-        if not (await is_gone(client, key) and _print_history(args, key)):
+        if not (await is_in_history_only(client, key) and _print_history(args, key)):
             raise
     return True
 

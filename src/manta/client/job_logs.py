@@ -31,7 +31,8 @@ from manta.ray.models import Target
 Document = dict[str, Any]
 Print = Callable[[bytes], None]
 FINISHED = ("Complete", "Failed", "ValidationFailed")
-_BETWEEN_CLUSTERS = ("Suspending", "Suspended", "Retrying")
+_AFTER_A_CLUSTER = ("Complete", "Failed", "Suspending", "Suspended", "Retrying")
+_BEFORE_ITS_CLUSTER = ("", "Initializing", "Waiting")
 POLL_SECONDS = 1.0
 
 
@@ -275,12 +276,16 @@ async def target_of_job(client: Client, job: RayJob) -> Target | None:
     return await target_of(client, cluster)
 
 
-async def is_gone(client: Client, key: Key) -> bool:
-    """Whether the RayJob, or the cluster that it had, does not exist any more."""
+async def is_in_history_only(client: Client, key: Key) -> bool:
+    """Whether the newest history of this name is that of the RayJob: it, or its cluster, does not exist any more, or it is
+    over and its log is gone. What has just begun has none: that is of an earlier job with its name."""
     try:
         job = await client.get(RAY_JOBS, key, into=RayJob)
-        if not (name := job.status.ray_cluster_name):
-            return job.status.job_deployment_status in _BETWEEN_CLUSTERS
+        stage, name = job.status.job_deployment_status, job.status.ray_cluster_name
+        if stage in _AFTER_A_CLUSTER:  # a cluster may have lost its head, and a submitter its Pod
+            return True
+        if stage in _BEFORE_ITS_CLUSTER or not name:  # its cluster may be refused
+            return False
         await client.get(RAY_CLUSTERS, Key(key.namespace, name))
     except NotFound:
         return True

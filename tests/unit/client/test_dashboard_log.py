@@ -220,10 +220,15 @@ async def test_only_a_cluster_that_does_not_exist_is_said_not_to() -> None:
         (Server(cluster="", stage="Retrying"), True),
         (Server(cluster="", stage=""), False),
         (Server(cluster="", stage="Initializing"), False),
+        (Server(exists=False, stage="Initializing"), False),  # it is refused by a quota
         (Server(mode="SidecarMode"), False),
+        (Server(mode="SidecarMode", stage="Failed"), True),  # its head was lost
+        (Server(cluster="", stage="ValidationFailed"), False),
     ],
     ids=lambda one: (
-        f"{one.stage or 'New'} {one.cluster} {one.exists}" if isinstance(one, Server) else ""
+        f"{one.mode} {one.stage or 'New'} {one.cluster} {one.exists}"
+        if isinstance(one, Server)
+        else ""
     ),
 )
 def test_the_history_of_an_earlier_job_is_not_that_of_one_that_has_just_begun(

@@ -113,7 +113,7 @@ def find_session(catalog: Catalog, args: argparse.Namespace, target: str) -> Ses
 
 
 def print_kept_log(args: argparse.Namespace, key: Key) -> bool:
-    """Print the log of the driver of a RayJob that is gone. False if there is none.
+    """Print the log of the driver of a RayJob whose own log is gone. False if there is none.
 
     The newest session that has one: a head that was killed may have started again just before the end.
     """
@@ -137,7 +137,7 @@ def print_kept_log(args: argparse.Namespace, key: Key) -> bool:
                 break
         if found is None:
             return False
-        words = f"the cluster of rayjob/{key.name} is gone: this is from its history, {session}"
+        words = f"rayjob/{key.name} has no log any more: this is from its history, {session}"
         print(words, file=sys.stderr)
         _write(*found, args.tail)
     return True
