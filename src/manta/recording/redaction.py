@@ -59,6 +59,8 @@ _PRIVATE_KEY: Final = re.compile(
 """In a log: without an end only the lines that look like a key's."""
 _END: Final = r"\s\"',;&}\])\\"
 """What ends a value without quotes."""
+_EXPANDED: Final = rf"\$(?:[({{]|[^\W\d]\w*+(?![^{_END}/.:]))"
+"""`$(TOKEN)`, `$TOKEN`, `$HOME/token`; but not `$argon2id$v=19`."""
 _GAP: Final = r"(?:[ \t]{2,16}|\s?)"
 _NAMED: Final = (
     rf"(?:{_WORD})[\w-]{{0,64}}\\?[\"']?{_GAP}[=:]{_GAP}"
@@ -74,7 +76,7 @@ _PATTERNS: Final = re.compile(
     r"|(?P<url>://[^/\s:@\"']*:)(?P<userinfo>[^/\s\"']+)(?=@)"
     rf"|(?:{_NAMED})(?P<quote>\\?[\"'])(?!(?:bearer|basic)\s)(?P<quoted>[^\n\\]{{4,}}?)(?=(?P=quote))"
     rf"|(?P<name>(?:{_NAMED})\\?[\"']?(?:(?:bearer|basic)\s+)?)"
-    rf"(?P<value>(?!\$(?:[({{]|[^\W\d]))[^{_END}][^{_END}]*+(?:,[^{_END}=:]++(?![=:]))*)",
+    rf"(?P<value>(?!{_EXPANDED})[^{_END}][^{_END}]*+(?:,[^{_END}=:]++(?![=:]))*)",
     re.IGNORECASE | re.DOTALL,
 )
 """Linear in the text: what has no bound begins with something rare, or is never tried again."""
