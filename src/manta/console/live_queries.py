@@ -13,11 +13,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from manta.api.core import Node
 from manta.api.meta import Key
+from manta.api.ray.cluster import RayCluster
 from manta.api.resources import NODES, SERVICES
 from manta.api.well_known import RESOURCES_OF_GPUS
-from manta.client.auth_token import token_if_any
+from manta.client.auth_token import target_of
 from manta.client.dashboard import ProxyTransport
 from manta.client.gpus import GpuRow, node_gpus
 from manta.console.live import Live
@@ -142,11 +145,11 @@ class LiveQueries:
         return Live(failed_tasks=found, asks=not over)
 
     async def _target(self, cluster: Item) -> Target:
-        """Raises MantaError if Ray wants a token that this visitor may not read."""
-        options = cluster.object.spec.get("authOptions") or {}
-        wants_one = options.get("mode") == "token"
-        token = await token_if_any(self._client, cluster.key) if wants_one else ""
-        return Target(cluster.key.namespace, head_service(cluster), host="", token=token)
+        """Raises MantaError if the running head wants a token that this visitor may not read."""
+        found = await target_of(
+            self._client, msgspec.convert(cluster.object.document(), RayCluster)
+        )
+        return Target(cluster.key.namespace, head_service(cluster), host="", token=found.token)
 
     # ── questions ────────────────────────────────────────────────────────────────────────
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,8 @@ import msgspec
 import pytest
 
 from manta.api.core import Node
+from manta.api.ray.names import ANNOTATION_STARTED_WITH
+from manta.api.resources import PODS, SECRETS
 from manta.console.live import AutoscalerReport, TaskList, Unreachable
 from manta.console.live_queries import LiveQueries
 from manta.console.rights import Rights, Rule
@@ -35,10 +38,14 @@ class Server:
 
     answers: dict[str, Any]
     asked: list[str] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    """That came with questions to the dashboard."""
     delay: float = 0.0
 
     async def send(self, request: Request, timeout: float | None = None) -> Response:
         self.asked.append(request.path)
+        if request.path.startswith(PROXY):
+            self.tokens.append(request.headers.get("x-ray-authorization", ""))
         await asyncio.sleep(self.delay)
         found = self.answers.get(request.path)
         body = msgspec.json.encode(found if found is not None else {"kind": "Status", "message": "none", "code": 404})  # fmt: skip
@@ -61,6 +68,26 @@ async def test_the_demands_of_the_autoscaler_are_asked_once_for_many_tabs() -> N
     assert found[-1].waiting[0].values == (2.0, 0.0)
     assert server.asked == [f"{PROXY}/api/cluster_status"]
     await live_queries.close()
+
+
+@pytest.mark.parametrize("runs_with_token", [True, False])
+async def test_the_token_is_that_with_which_the_head_was_started(runs_with_token: bool) -> None:
+    """An edit of `authOptions` reaches only the next head."""
+    started = {"port": "6379", "tokenSecret": "own" if runs_with_token else ""}
+    note = {ANNOTATION_STARTED_WITH: msgspec.json.encode(started).decode()}
+    server = Server({
+        f"{PROXY}/api/cluster_status": {"data": {"clusterStatus": STATUS}},
+        PODS.path("default", "demo-head"): {"metadata": {"name": "demo-head", "annotations": note}},
+        SECRETS.path("default", "own"): {"data": {"auth_token": b64encode(b"rays").decode()}},
+    })  # fmt: skip
+    status = {**READY, "head": {"serviceName": "demo-head-svc", "podName": "demo-head"}}
+    spec: dict[str, Any] = {"enableInTreeAutoscaling": True, "headGroupSpec": {"template": {}}}
+    if not runs_with_token:
+        spec["authOptions"] = {"mode": "token"}
+    cluster = ray("RayCluster", "demo", status, spec=spec)
+    live = await queries(server).about(snapshot(cluster), cluster, ALL)
+    assert isinstance(live.autoscaler, AutoscalerReport)
+    assert server.tokens == ["Bearer rays" if runs_with_token else ""]
 
 
 async def test_a_visitor_without_the_right_asks_nothing_and_is_told_why() -> None:
