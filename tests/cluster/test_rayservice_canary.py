@@ -13,7 +13,7 @@ from manta.api.ray.service import RayService
 from manta.api.resources import PODS
 from manta.kube.client import Client
 from support.canary import canary, gpu_config, gpus_watched, has_traffic, no_image
-from support.faults import touches
+from support.faults import status, touches
 from support.raycluster import NAMESPACE
 from support.rayservice import (
     GATEWAY_CRDS,
@@ -309,6 +309,29 @@ async def test_a_new_cluster_that_somebody_deletes_begins_again_within_the_surge
         await asyncio.sleep(90)
         assert await workers(scenario, new) == size
         assert (oracle.most_gpus, oracle.empty) == (size + surge, 0)
+
+
+@virtually
+async def test_the_old_cluster_grows_while_a_new_one_is_refused() -> None:
+    """It takes all requests. The room that the new cluster needs stays free."""
+    async with a_scenario() as scenario, gpus_watched(scenario) as oracle:
+        faults = faulty(scenario.plane)
+        async with operator(scenario, Client(faults)):
+            old = await a_first_cluster(scenario, 50)
+            await scenario.edit(rayClusterConfig=gpu_config(NEXT))
+            service = await scenario.until(has_traffic(50))
+            await asyncio.sleep(2)
+            assert await workers(scenario, old) == 2
+            creates, is_refused = touches(RAY_CLUSTERS, "POST"), True
+            quota = status(403, "Forbidden", "exceeded quota: team")
+            faults.answer(lambda one: is_refused and creates(one), quota, times=None)
+            new = service.status.pending_service_status.ray_cluster_name
+            await scenario.client.delete(RAY_CLUSTERS, Key(NAMESPACE, new))
+            await asyncio.sleep(120)
+            assert await workers(scenario, old) == 3
+            is_refused = False
+            await scenario.until(serves_from(other_than=old), 900)
+            assert (oracle.most_gpus, oracle.empty) == (5, 0)
 
 
 @virtually

@@ -27,7 +27,6 @@ from manta.controllers.rayservice.facts.canary import (
     next_weight,
     pause_left,
     progress,
-    serve_capacity,
     worker_groups,
 )
 from manta.controllers.rayservice.facts.canary_end import progress_mark, rollback_reason, stalls_in
@@ -36,6 +35,7 @@ from manta.controllers.rayservice.facts.serve import desired_serve, is_submitted
 from manta.controllers.rayservice.planners.canary_pods import plan_serving_labels
 from manta.controllers.rayservice.planners.canary_route import plan_canary_route
 from manta.controllers.rayservice.planners.canary_workers import (
+    groups_of_first_step,
     grow_pending,
     grown_capacity,
     record_size,
@@ -104,15 +104,11 @@ def _note_progress(snapshot: ServiceSnapshot) -> ServiceStep:
 def _only_old(snapshot: ServiceSnapshot, active: ClusterView) -> tuple[Part, ...]:
     """The new cluster is not there, or no longer: all requests go to the old one."""
     services = (plan_services(snapshot, active), plan_canary_route(snapshot))
-    if snapshot.pending is None:  # it is created now, into the room that the old one leaves
-        capacity = serve_capacity(worker_groups(snapshot), of_new=False)
-        return (
-            *services,
-            plan_submission(snapshot, active, desired_serve(snapshot, active, capacity)),
-        )
-    capacity = restored_capacity(snapshot)
+    # One that is created now, or is refused, needs the room of its first step.
+    groups = groups_of_first_step(snapshot) if snapshot.pending is None else worker_groups(snapshot)
+    capacity = restored_capacity(snapshot, groups)
     submission = plan_submission(snapshot, active, desired_serve(snapshot, active, capacity))
-    return (*services, restore_active(snapshot, is_over=False), submission)
+    return (*services, restore_active(snapshot, groups, is_over=False), submission)
 
 
 # ── forward ──────────────────────────────────────────────────────────────────────────────

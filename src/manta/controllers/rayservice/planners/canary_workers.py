@@ -21,6 +21,7 @@ from manta.controllers.rayservice.facts.canary import (
     canary_obstacle,
     full_sizes,
     pods_behind_service,
+    progress,
     serve_capacity,
     takes_part_in_canary,
     worker_groups,
@@ -216,16 +217,24 @@ def _named_for_deletion(view: ClusterView) -> Iterator[Pod]:
 # ── back ─────────────────────────────────────────────────────────────────────────────────
 
 
-def restore_active(snapshot: ServiceSnapshot, *, is_over: bool = True) -> Plan:
+def groups_of_first_step(snapshot: ServiceSnapshot) -> tuple[Group, ...]:
+    """The groups as they are once the new cluster, which is not there, is created."""
+    weight, options = progress(snapshot).weight, snapshot.canary_options
+    return tuple(replace(one, new=grown(one, weight, options)) for one in worker_groups(snapshot))
+
+
+def restore_active(
+    snapshot: ServiceSnapshot, groups: tuple[Group, ...] | None = None, *, is_over: bool = True
+) -> Plan:
     """Give the active cluster its full size back, as far as the surge allows; then forget that size, if the
-    canary is over."""
+    canary is over. `groups`: other than they are now."""
     active = snapshot.active
     if active is None or active.is_deleting:
         return NOTHING
     sizes = recorded_sizes(active.cluster.metadata.annotations)
     if sizes is None:
         return NOTHING
-    groups = worker_groups(snapshot)
+    groups = groups or worker_groups(snapshot)
     counts = {one.name: restored(one, snapshot.canary_options) for one in groups}
     if is_over and all(counts[one.name] >= one.full_old for one in groups):
         return _end(active)
@@ -234,10 +243,12 @@ def restore_active(snapshot: ServiceSnapshot, *, is_over: bool = True) -> Plan:
     return _resize(snapshot, active, counts, {}, "the canary is over")
 
 
-def restored_capacity(snapshot: ServiceSnapshot) -> int | None:
+def restored_capacity(
+    snapshot: ServiceSnapshot, groups: tuple[Group, ...] | None = None
+) -> int | None:
     """The target capacity of the active cluster once it is restored as far as the surge allows."""
-    groups, options = worker_groups(snapshot), snapshot.canary_options
-    after = [replace(one, old=restored(one, options)) for one in groups]
+    options = snapshot.canary_options
+    after = [replace(one, old=restored(one, options)) for one in groups or worker_groups(snapshot)]
     return serve_capacity(after, of_new=False)
 
 
