@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from manta.api.meta import Key
+from manta.api.ray import names
 from manta.api.ray.cluster import RayCluster
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import EVENTS, PODS
@@ -21,6 +22,8 @@ from manta.cli.suspend import set_one
 from manta.client.waking import sleeps
 from manta.controllers.idlesuspend import controller as idlesuspend
 from manta.controllers.raycluster import controller as raycluster
+from manta.kube.client import Client
+from manta.localplane.inprocess import InProcessTransport
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import Target, Unreachable
 from manta.ray.transport import Reply
@@ -28,7 +31,7 @@ from manta.rules.settings import Settings
 from manta.rules.usage import usage_of
 from manta.runtime.manager import Manager
 from support.activity import FakeActivities, FakeUse
-from support.plane import MemoryPlane
+from support.plane import MemoryPlane, memory_plane
 from support.raycluster import NAMESPACE, Kubelet, ray_cluster
 from support.raycrds import ray_crds
 from support.rayjob import ray_job
@@ -383,6 +386,28 @@ async def test_a_user_may_make_a_suspension_for_idleness_his_own() -> None:
         assert (await set_one(scenario.plane.client, one, suspended=True)).endswith(
             "already suspended"
         )
+
+
+@pytest.mark.parametrize("marked", ["before it is read", "after it was read"])
+async def test_a_suspension_of_the_user_has_no_mark_of_idleness(marked: str) -> None:
+    """A connection has resumed it a moment ago, or the operator suspends it at this moment."""
+    async with memory_plane(crds=ray_crds()) as plane:
+        mark = {"metadata": {"annotations": {names.ANNOTATION_IDLE_SUSPENDED: "x"}}}
+
+        class Meanwhile(Client):
+            async def patch(self, *words: Any, **more: Any) -> Any:
+                if marked == "after it was read":
+                    await plane.client.patch(RAY_CLUSTERS, KEY, mark | {"spec": {"suspend": True}})
+                return await super().patch(*words, **more)
+
+        await plane.client.create(RAY_CLUSTERS, NAMESPACE, ray_cluster(KEY.name))
+        if marked == "before it is read":
+            await plane.client.patch(RAY_CLUSTERS, KEY, mark)
+        client = Meanwhile(InProcessTransport(plane.app))
+        await set_one(client, RayObject(RAY_CLUSTERS, KEY), suspended=True)
+        cluster = await plane.client.get(RAY_CLUSTERS, KEY, into=RayCluster)
+        assert cluster.spec.suspend is True
+        assert not sleeps(cluster)
 
 
 EXEMPT = {

@@ -10,6 +10,7 @@ import asyncio
 from typing import Any
 
 from manta.api.ray import names
+from manta.api.ray.resources import RAY_CLUSTERS
 from manta.cli.output.help import examples
 from manta.cli.server.connection import add_connection_flags, namespace_of, open_client
 from manta.cli.server.ray_targets import RayObject, parse_target
@@ -54,14 +55,15 @@ async def set_one(client: Client, one: RayObject, *, suspended: bool) -> str:
     """Say what changed. A cluster that the operator suspended for idleness is the user's from then on: using it no
     longer wakes it."""
     document = await client.get(one.resource, one.key)
-    word = "suspended" if suspended else "resumed"
-    if bool(document["spec"].get("suspend")) != suspended:
-        await client.patch(one.resource, one.key, {"spec": {"suspend": suspended}})
-        return f"{one} {word}"
-    if suspended and names.ANNOTATION_IDLE_SUSPENDED in document["metadata"].get("annotations", {}):
-        marks = dict.fromkeys(names.IDLE_MARKS)
-        await client.patch(
-            one.resource, one.key, {"metadata": {"annotations": marks}, "spec": {"suspend": True}}
-        )
+    notes = document["metadata"].get("annotations") or {}
+    slept = suspended and names.ANNOTATION_IDLE_SUSPENDED in notes
+    is_so = bool(document["spec"].get("suspend")) == suspended
+    if is_so and not slept:
+        return f"{one} is {'already' if suspended else 'not'} suspended"
+    body: dict[str, Any] = {"spec": {"suspend": suspended}}
+    if suspended and one.resource == RAY_CLUSTERS:  # the operator may suspend it at this moment
+        body["metadata"] = {"annotations": dict.fromkeys(names.IDLE_MARKS)}
+    await client.patch(one.resource, one.key, body)
+    if is_so:
         return f"{one} was suspended for idleness, and stays suspended until it is resumed"
-    return f"{one} is {'already' if suspended else 'not'} suspended"
+    return f"{one} {'suspended' if suspended else 'resumed'}"
