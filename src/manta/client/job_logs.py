@@ -31,7 +31,7 @@ from manta.ray.models import Target
 Document = dict[str, Any]
 Print = Callable[[bytes], None]
 FINISHED = ("Complete", "Failed", "ValidationFailed")
-_AFTER_A_CLUSTER = ("Complete", "Failed", "Suspending", "Suspended", "Retrying")
+_BETWEEN_CLUSTERS = ("Suspending", "Suspended", "Retrying")
 _BEFORE_ITS_CLUSTER = ("", "Initializing", "Waiting")
 POLL_SECONDS = 1.0
 
@@ -278,14 +278,16 @@ async def target_of_job(client: Client, job: RayJob) -> Target | None:
 
 async def is_in_history_only(client: Client, key: Key) -> bool:
     """Whether the newest history of this name is that of the RayJob: it, or its cluster, does not exist any more, or it is
-    over and its log is gone. What has just begun has none: that is of an earlier job with its name."""
+    over and its log is gone. What has not begun has none: that is of an earlier job with its name."""
     try:
-        job = await client.get(RAY_JOBS, key, into=RayJob)
-        stage, name = job.status.job_deployment_status, job.status.ray_cluster_name
-        if stage in _AFTER_A_CLUSTER:  # a cluster may have lost its head, and a submitter its Pod
+        status = (await client.get(RAY_JOBS, key, into=RayJob)).status
+        stage, name = status.job_deployment_status, status.ray_cluster_name
+        if stage in _BETWEEN_CLUSTERS:
             return True
         if stage in _BEFORE_ITS_CLUSTER or not name:  # its cluster may be refused
             return False
+        if stage in FINISHED:  # its cluster may have lost the head, and the submitter its Pod
+            return bool(status.dashboard_url or status.job_status)
         await client.get(RAY_CLUSTERS, Key(key.namespace, name))
     except NotFound:
         return True

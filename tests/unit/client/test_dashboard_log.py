@@ -73,6 +73,7 @@ class Server:
     stage: str = "Running"
     cluster: str = "demo"
     """The cluster that the job has, or had."""
+    job_status: str = "RUNNING"
     token: str = ""
     status: int = 200
     body: bytes = json.dumps({"logs": LINES.decode()}).encode()
@@ -85,7 +86,7 @@ class Server:
 
     def _objects(self) -> dict[str, dict[str, Any]]:
         job = ray_job("demo", submissionMode=self.mode)
-        status = {"jobId": "demo-1", "jobStatus": "RUNNING", "rayClusterName": self.cluster}
+        status = {"jobId": "demo-1", "jobStatus": self.job_status, "rayClusterName": self.cluster}
         job["metadata"]["namespace"] = "default"
         cluster = ray_cluster("demo", authOptions=self.auth)
         cluster["metadata"]["namespace"] = "default"
@@ -223,6 +224,7 @@ async def test_only_a_cluster_that_does_not_exist_is_said_not_to() -> None:
         (Server(exists=False, stage="Initializing"), False),  # it is refused by a quota
         (Server(mode="SidecarMode"), False),
         (Server(mode="SidecarMode", stage="Failed"), True),  # its head was lost
+        (Server(exists=False, stage="Failed", job_status=""), False),  # it never began
         (Server(cluster="", stage="ValidationFailed"), False),
     ],
     ids=lambda one: (
