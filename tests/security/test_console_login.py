@@ -299,6 +299,31 @@ async def test_who_leaves_without_a_logout_asks_kubernetes_nothing_more(
         looking.streams = 0
 
 
+async def test_who_comes_back_while_others_are_closed_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(visitors, "SWEEP_SECONDS", 0.01)
+    clock, back = _Clock(), asyncio.Event()
+    async with people(clock) as console:
+        ada, bob = [await console.of(Session(1e12, one)) for one in ("ada", "bob")]
+        close = ada.close
+
+        async def slowly() -> None:
+            await console.log_out(Session(1e12, "bob"))
+            again.append(await console.of(Session(1e12, "bob")))
+            await close()
+            back.set()
+
+        again: list[visitors.Visitor] = []
+        monkeypatch.setattr(ada, "close", slowly)
+        clock.later = visitors.IDLE_SECONDS + 1
+        async with asyncio.timeout(30):
+            await back.wait()
+        await asyncio.sleep(0.1)
+        assert bob._closed
+        assert list(console._arrived().values()) == again
+
+
 @pytest.mark.parametrize("by", ["namespaces", "tokens"])
 async def test_one_user_leaves_room_for_others_however_often_they_log_in(by: str) -> None:
     clock = _Clock()

@@ -203,7 +203,8 @@ class Visitors:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             for name, visitor in self._arrived().items():
-                if name != _OWNER and name in self._known and visitor.idle() > IDLE_SECONDS:
+                is_here = self._arrived().get(name) is visitor  # while others were closed
+                if name != _OWNER and is_here and visitor.idle() > IDLE_SECONDS:
                     await self._forget(name)
 
     async def _admit(self, name: str, user: str) -> None:
