@@ -103,6 +103,7 @@ def test_a_submitter_without_its_image_is_named() -> None:
     ("snapshot", "wanted"),
     [
         (a_snapshot(), ("False", "Initializing")),
+        (a_snapshot({"jobDeploymentStatus": "ValidationFailed"}), ("False", "New")),
         (running(answer=NotQueried()), ("False", "Running")),
         (running(answer=DashboardReply("RUNNING")), ("True", "Running")),
         (running(answer=DashboardReply("SUCCEEDED")), ("True", "Complete")),

@@ -10,6 +10,7 @@ import pytest
 
 from manta.api.meta import ObjectMeta, Uid
 from manta.api.ray import names
+from manta.api.ray.cluster import RayCluster
 from manta.api.ray.job import RayJob
 from manta.api.scheduling import PodGroup, PodGroupSpec
 from manta.controllers.rayjob.events import Cause
@@ -69,6 +70,21 @@ def test_the_pod_group_counts_the_submitter(mode: str, cpu: str) -> None:
     made = created(before_cluster(VOLCANO, submissionMode=mode), Cause.POD_GROUP)
     assert made["spec"]["minMember"] == 2
     assert made["spec"]["minResources"]["cpu"] == cpu
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "SidecarMode", "HTTPMode"])
+def test_the_pod_group_keeps_its_size_when_the_cluster_is_there(mode: str) -> None:
+    """A submitter beside the head is in the head's Pod by then, and counts once."""
+    before = before_cluster(VOLCANO, submissionMode=mode)
+    [make_group, make_cluster] = planned(before).actions
+    assert isinstance(make_group, Create)
+    assert isinstance(make_cluster, Create)
+    facts = {
+        "cluster": msgspec.convert(make_cluster.manifest, RayCluster),
+        "pod_group": msgspec.convert(make_group.manifest, PodGroup),
+    }
+    after = JobSnapshot(**{**vars(before), **facts})
+    assert all(one.cause is not Cause.POD_GROUP_DRIFT for one in planned(after).actions)
 
 
 def test_the_submitter_is_in_the_gang() -> None:

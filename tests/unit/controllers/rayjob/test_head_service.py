@@ -140,6 +140,16 @@ def test_another_type_is_taken_over() -> None:
     assert spec["type"] == "LoadBalancer"
 
 
+def test_a_service_that_moves_to_another_cluster_says_so() -> None:
+    """The Event is how a user sees that a retry runs elsewhere."""
+    cluster, live = with_head(), service_of(with_head())
+    selector = {**live.spec.selector, "ray.io/cluster": "demo-before"}
+    live = msgspec.structs.replace(live, spec=msgspec.structs.replace(live.spec, selector=selector))
+    [patch] = plan_head_service(running_on(cluster, live)).actions
+    assert isinstance(patch, Patch)
+    assert patch.why == "it now selects RayCluster demo-abcde"
+
+
 @pytest.mark.parametrize("types", [("ClusterIP", "NodePort"), ("NodePort", "ClusterIP")])
 def test_a_service_that_becomes_headless_or_not_is_made_again(types: tuple[str, str]) -> None:
     """Kubernetes refuses the change."""

@@ -6,12 +6,16 @@ import base64
 import json
 from typing import Any, cast
 
-from manta.controllers.rayjob.dashboard_client import DashboardClient
+import pytest
+
+from manta.controllers.rayjob.dashboard_client import DashboardClient, DashboardError
 from manta.controllers.rayjob.dashboard_query import DashboardQuery
+from manta.controllers.rayjob.submission import SubmissionRefusedError
 from manta.kube.client import Client
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import JobInfo, Target
 from manta.ray.transport import Reply
+from support.rayjob import running
 from support.virtual import virtually
 
 ASKED = DashboardQuery("id", "default", "demo-head-svc", "host", 8265, "head/0", secret="demo")
@@ -49,6 +53,48 @@ async def test_the_newline_at_the_end_of_a_token_is_no_part_of_it() -> None:
     )
     assert isinstance(answer, JobInfo)
     assert transport.tokens == ["let-me-in"]
+
+
+class Submissions(FakeTransport):
+    """Answers a submission with this status, and records its body."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
+        self.sent: dict[str, Any] = {}
+
+    async def send(
+        self, target: Target, method: str, path: str, body: bytes | None = None
+    ) -> Reply:
+        self.sent = json.loads(body or b"{}")
+        return Reply(self.status, b'{"submission_id": "demo-12345"}')
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(400, SubmissionRefusedError), (422, SubmissionRefusedError), (403, DashboardError), (503, DashboardError)],
+)  # fmt: skip
+async def test_only_an_answer_that_cannot_change_refuses_a_job_for_good(
+    status: int, error: type[Exception]
+) -> None:
+    client = DashboardClient(Dashboard(Submissions(status)), cast("Client", Secrets()))
+    with pytest.raises(error):
+        await client.submit(ASKED, running())
+
+
+async def test_a_submission_asks_for_the_resources_of_the_entrypoint() -> None:
+    transport = Submissions(200)
+    asked = running(spec={"entrypointNumGpus": 0.5, "entrypointNumCpus": 2, "entrypointResources": '{"slot": 1}'})  # fmt: skip
+    client = DashboardClient(Dashboard(transport), cast("Client", Secrets()))
+    await client.submit(ASKED, asked)
+    found = {
+        name: value for name, value in transport.sent.items() if name.startswith("entrypoint_")
+    }
+    assert found == {
+        "entrypoint_num_cpus": 2,
+        "entrypoint_num_gpus": 0.5,
+        "entrypoint_resources": {"slot": 1},
+    }
 
 
 class FailedJob(FakeTransport):

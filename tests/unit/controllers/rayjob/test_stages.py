@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,7 +32,7 @@ from manta.controllers.rayjob.snapshot import (
     SessionReply,
 )
 from manta.reconcile.actions import Call, Create, Delete, Patch
-from manta.reconcile.outcome import UNTRIED
+from manta.reconcile.outcome import UNTRIED, Failure, Outcome
 from manta.rules.validation.violation import Violation
 from support.raycluster import ray_cluster
 from support.rayjob import (
@@ -141,6 +142,7 @@ def test_the_status_follows_ray(reply: str, stage: Stage, reason: str) -> None:
         running(answer=DashboardReply(reply), submitter=a_submitter("Complete")), UNTRIED
     )
     assert (status.job_deployment_status, status.reason) == (stage, reason)
+    assert (status.succeeded or 0) == (reply == "SUCCEEDED")
 
 
 @pytest.mark.parametrize(
@@ -305,6 +307,22 @@ def test_c67_a_deadline_is_not_retried() -> None:
     assert (status.job_deployment_status, status.failed) == (Stage.FAILED, 1)
 
 
+def test_a_job_wakes_up_at_its_deadline_until_it_has_ended() -> None:
+    spec = {"activeDeadlineSeconds": 90}
+    assert plan(running(spec=spec, answer=DashboardReply("RUNNING"))).wakeup == timedelta(
+        seconds=30
+    )
+    ended = {"jobDeploymentStatus": "Complete", "endTime": format_time(NOW)}
+    assert plan(running(spec=spec, status=ended)).wakeup is None
+
+
+def test_a_deadline_ends_the_job_although_ray_could_not_be_told_to_stop_it() -> None:
+    late = running(spec={"activeDeadlineSeconds": 5}, answer=DashboardReply("RUNNING"))
+    [call] = [one for one in planned(late).actions if isinstance(one, Call)]
+    refused = Outcome(failures=(Failure(call, OSError("refused")),))
+    assert status_after(late, refused) == status_after(late, UNTRIED)
+
+
 def test_c66_a_job_that_does_not_come_to_run_names_what_it_waited_for() -> None:
     snapshot = running(
         status={"jobDeploymentStatus": "Initializing", "message": "head Pod is Pending"},
@@ -373,6 +391,14 @@ def test_c64_a_deleted_job_is_stopped_once_and_let_go_whatever_comes_of_it() -> 
     assert release.patch == {"metadata": {"finalizers": []}}
 
 
+@pytest.mark.parametrize("status", [{"jobStatus": "SUCCEEDED"}, {"jobId": ""}])
+def test_a_deleted_job_that_ray_does_not_run_is_not_stopped(status: dict[str, str]) -> None:
+    leaving = running(status=status)
+    meta = msgspec.structs.replace(leaving.job.metadata, deletion_timestamp=format_time(NOW))
+    job = msgspec.structs.replace(leaving.job, metadata=meta)
+    assert [type(one) for one in planned(replace(leaving, job=job)).actions] == [Patch]
+
+
 def test_an_invalid_spec_is_reported_and_an_edit_recovers() -> None:
     wrong = a_snapshot(violations=(Violation("spec.entrypoint", "", "name the command"),))
     status = status_after(wrong, UNTRIED)
@@ -405,11 +431,12 @@ def test_a_job_that_waits_for_its_user_can_be_suspended_and_has_a_deadline() -> 
 # ── beside the head ──────────────────────────────────────────────────────────────────────
 
 
-def beside(uid: str, *, ready: bool, noted: str = "") -> JobSnapshot:
+def beside(uid: str, *, ready: bool, noted: str = "", sidecar: Any = None) -> JobSnapshot:
     """SidecarMode while the cluster is not ready: the submitter runs, Ray may not be up yet."""
+    state = sidecar or {"running": {}}
     statuses = [
         {"name": "ray-head", "ready": ready, "state": {"running": {}}},
-        {"name": "ray-job-submitter", "ready": True, "state": {"running": {}}},
+        {"name": "ray-job-submitter", "ready": True, "state": state},
     ]
     document = {
         "metadata": {"name": "demo-abcde-head", "namespace": "default", "uid": uid},
@@ -433,6 +460,19 @@ def test_the_head_of_a_sidecar_is_recorded_once_the_sidecar_has_started() -> Non
     ]
     assert isinstance(note, Patch)
     assert stage_after(beside("h1", ready=False)) == Stage.INITIALIZING
+
+
+@pytest.mark.parametrize(
+    ("state", "started"),
+    [({"waiting": {}}, False), ({"running": {}}, True), ({"terminated": {"exitCode": 0}}, True)],
+    ids=["waits", "runs", "has ended"],
+)
+def test_ray_may_have_the_job_from_the_moment_that_its_sidecar_started(
+    state: dict[str, object], *, started: bool
+) -> None:
+    snapshot = beside("h1", ready=False, sidecar=state)
+    causes = [one.cause for one in planned(snapshot).actions]
+    assert (Cause.NOTE_HEAD in causes) is started
 
 
 def test_c60_a_sidecar_is_listened_to_when_ray_is_up_and_not_before() -> None:
@@ -493,3 +533,17 @@ def test_c63_a_stopped_job_is_reported_and_a_running_one_is_waited_for(
     snapshot = running(status=status, answer=DashboardReply(reported))
     assert (planned(snapshot).wait is None) is stays
     assert status_after(snapshot).job_status == reported
+
+
+@pytest.mark.parametrize(("seconds", "stops"), [(9, 0), (10, 1), (299, 1), (300, 0)])
+def test_c63_a_job_that_still_runs_after_its_deadline_is_stopped_again_for_a_while(
+    seconds: int, stops: int
+) -> None:
+    status = {
+        "jobDeploymentStatus": "Failed",
+        "reason": "DeadlineExceeded",
+        "jobStatus": "RUNNING",
+        "endTime": format_time(NOW - timedelta(seconds=seconds)),
+    }
+    snapshot = running(status=status, answer=DashboardReply("RUNNING"))
+    assert [one.cause for one in planned(snapshot).actions] == [Cause.STOP_JOB] * stops
