@@ -71,6 +71,23 @@ def test_an_edit_of_a_running_job(edit: dict[str, Any], effect: str, said: str) 
 
 
 @virtually
+async def test_the_fields_that_an_edit_changes_are_named() -> None:
+    async with a_scenario() as scenario, operator(scenario):
+        await scenario.create(submissionMode="HTTPMode")
+        await scenario.until(is_running)
+        edits: tuple[tuple[dict[str, Any], tuple[str, ...]], ...] = (
+            ({}, ()),
+            ({"backoffLimit": 2}, ("spec.backoffLimit: 0 -> 2",)),
+        )
+        for edit, changes in edits:
+            manifest = ray_job(submissionMode="HTTPMode", **edit)
+            clock = scenario.plane.clock
+            found = await preview(scenario.client, Settings(), clock, KEY, manifest)
+            assert found is not None
+            assert found.changes == changes
+
+
+@virtually
 async def test_an_ended_job_shows_when_its_cluster_goes() -> None:
     async with a_scenario(finish_after=10) as scenario, operator(scenario):
         await scenario.create(shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=3600)

@@ -28,10 +28,13 @@ from manta.controllers.rayservice.facts.canary import (
     worker_groups,
 )
 from manta.controllers.rayservice.facts.canary_end import rollback_reason
-from manta.controllers.rayservice.snapshot import ServiceSnapshot
+from manta.controllers.rayservice.planners.canary_workers import shrink_active
+from manta.controllers.rayservice.snapshot import NotQueried, ServiceSnapshot
 from manta.manifests.serve_services import shared_selector
+from manta.reconcile.actions import Patch
 from manta.rules.canary_analysis import Figures, Reading
 from support.canary import canary, gpu_config
+from support.raycluster import group
 from support.rayservice_objects import (
     NOW,
     a_cluster,
@@ -204,8 +207,8 @@ def growing(*, old: int, new: int, running: int, step: float | None = None) -> S
     return replace(one, pending=with_submission(one, views["demo-b"]))
 
 
-def gpu_worker(name: str) -> Any:
-    pod = labelled(name, takes_requests=False)
+def gpu_worker(name: str, *, takes_requests: bool = False) -> Any:
+    pod = labelled(name, takes_requests=takes_requests)
     labels = {**pod.metadata.labels, names.LABEL_GROUP: "gpu"}
     return msgspec.structs.replace(
         pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels)
@@ -243,6 +246,55 @@ def test_gpus_that_the_surge_does_not_count_are_said(change: dict[str, Any], exp
     said = uncounted_gpus(one)
     assert said.startswith(expected) if expected else said == ""
     assert uncounted_gpus(replace(one, active=None)) == ""
+
+
+# ── workers ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_group_that_the_new_cluster_does_not_have_has_no_size_there() -> None:
+    config = gpu_config()
+    config["workerGroupSpecs"][0]["groupName"] = "dropped"
+    old = a_view("demo-a", a_cluster("demo-a", rayClusterConfig=config))
+    new = a_view("demo-b", a_cluster("demo-b", rayClusterConfig=gpu_config()))
+    found = {one.name: one for one in worker_groups(a_canary(active=old, pending=new))}
+    assert (found["dropped"].full_old, found["dropped"].full_new) == (4, 0)
+    assert (found["gpu"].full_old, found["gpu"].full_new) == (0, 4)
+
+
+def scaled_by_ray(image: str, **gpu: int) -> dict[str, Any]:
+    """A config with an autoscaler, these bounds of its GPU workers, and a group that has none."""
+    config = gpu_config(image) | {"enableInTreeAutoscaling": True}
+    spare = group("spare", 0, minReplicas=0, maxReplicas=0)
+    config["workerGroupSpecs"] = [config["workerGroupSpecs"][0] | gpu, spare]
+    return config
+
+
+@pytest.mark.parametrize(("least", "writes"), [(3, 0), (4, 1)])
+def test_only_bounds_that_keep_the_autoscaler_from_shrinking_are_lowered(
+    least: int, writes: int
+) -> None:
+    """While it takes its workers away, the same bounds would otherwise be written in every reconcile."""
+    full = {names.ANNOTATION_FULL_SIZE: "gpu=4/4/4,spare=0/0/0"}
+    kept = scaled_by_ray("rayproject/ray:2.60.0", minReplicas=least, maxReplicas=4)
+    config = scaled_by_ray("rayproject/ray:2.61.0", minReplicas=0, maxReplicas=1)
+    old = a_view(
+        "demo-a",
+        a_cluster("demo-a", full, rayClusterConfig=kept),
+        pods=tuple(gpu_worker(f"a{at}") for at in range(4)),
+        answer=NotQueried(),
+    )
+    new = a_view(
+        "demo-b",
+        a_cluster("demo-b", full, rayClusterConfig=config),
+        pods=(gpu_worker("b1", takes_requests=True),),
+    )
+    spec = {"upgradeStrategy": canary(), "rayClusterConfig": config}
+    side = {"rayClusterName": "demo-b", "trafficRoutedPercent": 25}
+    one = upgrading(spec=spec, status={"pendingServiceStatus": side}, active=old, pending=new)
+    one = shared(replace(one, pending=with_submission(one, new)))
+    shrinking = shrink_active(one, old, worker_groups(one), 25)
+    resized = [action.key.name for action in shrinking.plan.actions if isinstance(action, Patch)]
+    assert resized == ["demo-a"] * writes
 
 
 # ── Pods behind the Service ──────────────────────────────────────────────────────────────

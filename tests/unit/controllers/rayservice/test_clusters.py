@@ -23,6 +23,7 @@ from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED
 from manta.reconcile.step import Step
 from manta.rules.settings import Settings
+from support.canary import canary, gpu_config
 from support.raycluster import group
 from support.rayservice_objects import (
     a_cluster,
@@ -298,6 +299,18 @@ def test_adoption_of_an_equal_cluster_changes_only_annotations() -> None:
     }
 
 
+def test_adoption_of_a_cluster_without_annotations_records_whose_it_is() -> None:
+    cluster = a_cluster("demo-a")
+    meta = msgspec.structs.replace(cluster.metadata, annotations={})
+    bare = msgspec.structs.replace(cluster, metadata=meta)
+    snapshot = serving(active=a_view("demo-a", bare))
+    changes = patched(snapshot)
+    assert list(changes) == ["/metadata/annotations"]
+    recorded = changes["/metadata/annotations"]
+    assert recorded[names.ANNOTATION_SPEC_HASH] == snapshot.goal_hash
+    assert recorded[names.ANNOTATION_OPERATOR_VERSION] == Settings().version
+
+
 def test_adoption_of_another_spec_applies_it_in_place_and_keeps_the_autoscalers_numbers() -> None:
     foreign = {names.ANNOTATION_OPERATOR_VERSION: "v1.7.0"}
     live = scaled_config(groups=[group(replicas=5)], suspend=False)
@@ -316,6 +329,20 @@ def test_an_active_cluster_is_never_changed_in_mid_upgrade() -> None:
     bounds = {"rayClusterConfig": cluster_config(NEXT, groups=[group(maxReplicas=20)])}
     pending = a_view("demo-b", a_cluster("demo-b", **bounds))
     assert plan_clusters(upgrading(spec=bounds, pending=pending)) == Step()
+
+
+def test_the_pending_cluster_of_a_canary_starts_with_the_workers_of_its_first_step() -> None:
+    def workers(snapshot: ServiceSnapshot) -> int:
+        create = only_action(plan_clusters(snapshot))
+        return int(create.manifest["spec"]["workerGroupSpecs"][0]["replicas"])
+
+    strategy = {"upgradeStrategy": canary(25, 50)}
+    spec = {"rayClusterConfig": gpu_config(NEXT), **strategy}
+    old = a_view("demo-a", a_cluster("demo-a", rayClusterConfig=gpu_config()))
+    assert workers(upgrading(spec=spec, active=old, pending=None)) == 1
+    # There is nothing yet that a first cluster could share its requests with.
+    first = a_snapshot({"pendingServiceStatus": {"rayClusterName": "demo-a"}}, spec=spec)
+    assert workers(first) == 4
 
 
 def test_the_pending_cluster_of_a_split_starts_small() -> None:

@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from manta.controllers.rayservice.dashboard_client import DashboardClient, DashboardError
-from manta.controllers.rayservice.dashboard_query import DashboardQuery, DashboardTarget
+from manta.controllers.rayservice.dashboard_query import (
+    DashboardQuery,
+    DashboardTarget,
+    dashboard_query,
+)
 from manta.ray.dashboard import Dashboard
 from manta.ray.models import ServeStatus, Target, Unreachable
 from manta.ray.transport import Reply
+from support.rayservice_objects import serving
 
 WHERE = DashboardTarget("default", "demo-a-head-svc", "host", 8265, "head/0", "")
 
@@ -76,6 +81,17 @@ async def test_a_pending_clusters_proxy_is_checked_only_when_applications_run() 
     assert (result.proxy_healthy, transport.urls) == (None, [])
     result = await dashboard_client(FakeTransport(RUNNING)).query_dashboard(due_query())
     assert result.proxy_healthy is True
+
+
+@pytest.mark.parametrize(("is_excluded", "is_probed"), [(False, True), (True, False)])
+def test_the_proxy_of_a_head_that_takes_no_requests_is_not_probed(
+    *, is_excluded: bool, is_probed: bool
+) -> None:
+    snapshot = serving(spec={"excludeHeadPodFromServeSvc": is_excluded})
+    assert snapshot.active is not None
+    query = dashboard_query(snapshot, snapshot.active)
+    assert query is not None
+    assert query.is_probed is is_probed
 
 
 async def test_a_serving_clusters_proxy_is_probed_apart_from_its_dashboard() -> None:

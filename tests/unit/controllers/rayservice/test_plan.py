@@ -92,6 +92,11 @@ def serve_service(cluster: str, **spec: Any) -> Service:
     )
 
 
+def unlabelled(service: Service) -> Service:
+    meta = msgspec.structs.replace(service.metadata, labels={})
+    return msgspec.structs.replace(service, metadata=meta)
+
+
 # ── phases ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -286,6 +291,39 @@ def test_deleted_services_of_the_active_cluster_are_created_again() -> None:
 def test_a_correct_service_is_not_written() -> None:
     wanted = build_serve_service(a_service(), a_cluster("demo-a"))
     assert ensure_service(serve_service("demo-a"), wanted) is None
+
+
+@pytest.mark.parametrize(
+    ("has", "why"),
+    [
+        (serve_service("demo-b"), "it now selects RayCluster demo-a"),
+        (serve_service("demo-a", type="NodePort"), "the spec changes its ports, type"),
+        (unlabelled(serve_service("demo-a")), "the spec changes its labels"),
+    ],
+    ids=["selector", "type", "labels"],
+)
+def test_a_service_that_is_changed_says_what_changes(has: Service, why: str) -> None:
+    wanted = build_serve_service(a_service(), a_cluster("demo-a"))
+    patch = ensure_service(has, wanted)
+    assert isinstance(patch, Patch)
+    assert patch.why == why
+
+
+def renamed(*, is_going: bool = False) -> ServiceSnapshot:
+    """The spec names the serve Service anew: the one under the old name is still there."""
+    live, going = serve_service("demo-a"), format_time(NOW) if is_going else None
+    meta = msgspec.structs.replace(
+        live.metadata, name="demo-before", uid=Uid("old-uid"), deletion_timestamp=going
+    )
+    old = msgspec.structs.replace(live, metadata=meta)
+    return serving(serve_service=live, own_services=(live, old))
+
+
+def test_a_serve_service_under_an_earlier_name_is_deleted_once_the_new_one_is_there() -> None:
+    [delete] = actions(renamed(), Delete, SERVICES)
+    assert (delete.key.name, delete.uid) == ("demo-before", "old-uid")
+    assert actions(renamed(is_going=True), Delete, SERVICES) == []
+    assert actions(replace(renamed(), serve_service=None), Delete, SERVICES) == []
 
 
 def test_node_ports_keep_their_numbers() -> None:

@@ -68,6 +68,7 @@ def split(
     *,
     moved: int = 60,
     image: str = NEXT,
+    step: int = 25,
     **facts: Any,
 ) -> ServiceSnapshot:
     """Both clusters as (capacity, traffic); the last step was so many seconds ago."""
@@ -84,7 +85,7 @@ def split(
             ("pending", "demo-b", pending),
         )
     }
-    spec = {"rayClusterConfig": scaled_config(image), "upgradeStrategy": incremental()}
+    spec = {"rayClusterConfig": scaled_config(image), "upgradeStrategy": incremental(step)}
     old = a_cluster("demo-a", rayClusterConfig=scaled_config())
     new = a_cluster("demo-b", rayClusterConfig=scaled_config(NEXT))
     base = {
@@ -172,6 +173,25 @@ def test_capacity_is_kept_until_the_gateway_has_settled() -> None:
     assert shares(split((50, 50), (50, 50), moved=1)) == (50, 50, 100, 50)  # more is no harm
 
 
+def test_a_cluster_that_requests_return_to_grows_at_once() -> None:
+    assert shares(split((50, 50), (50, 50), moved=1, image="rayproject/ray:2.60.0")) == (
+        100,
+        50,
+        50,
+        50,
+    )
+
+
+@pytest.mark.parametrize(("step", "next_share"), [(10, 35), (40, 50), (0, 25)])
+def test_the_message_names_the_share_that_the_next_step_gives(step: int, next_share: int) -> None:
+    """At most the capacity; with steps of 0 % the traffic stays."""
+    snapshot = split((100, 75), (50, 25), moved=4, step=step)
+    messages = {one.type: one.message for one in status_after(snapshot).conditions}
+    assert messages["UpgradeInProgress"].endswith(
+        f"next, RayCluster demo-b gets {next_share} % of the traffic at 12:00:06"
+    )
+
+
 def test_the_last_step_promotes() -> None:
     status = status_after(split((0, 0), (100, 100)), UNTRIED)
     assert status.active_service_status.ray_cluster_name == "demo-b"
@@ -223,6 +243,42 @@ def test_correct_objects_are_not_written() -> None:
         if getattr(one, "resource", None) in (GATEWAYS, HTTP_ROUTES, RAY_CLUSTERS)
     ]
     assert written == []
+
+
+@pytest.mark.parametrize(("namespace", "writes"), [("default", 0), ("elsewhere", 1)])
+def test_a_route_that_names_the_namespace_of_its_backends_is_right_if_it_is_ours(
+    namespace: str, writes: int
+) -> None:
+    named = route(a=75, b=25)
+    rules = tuple(
+        msgspec.structs.replace(
+            rule,
+            backend_refs=tuple(
+                msgspec.structs.replace(one, namespace=namespace) for one in rule.backend_refs
+            ),
+        )
+        for rule in named.spec.rules
+    )
+    named = msgspec.structs.replace(named, spec=msgspec.structs.replace(named.spec, rules=rules))
+    snapshot = split((100, 75), (50, 25), moved=4, route=named)
+    written = [one.resource for one in planned(snapshot).actions if isinstance(one, Patch)]
+    assert written.count(HTTP_ROUTES) == writes
+
+
+def test_a_service_without_traffic_yet_does_not_miss_its_gateway() -> None:
+    def ready(**facts: Any) -> str:
+        spec = {"rayClusterConfig": scaled_config(), "upgradeStrategy": incremental()}
+        view = a_view("demo-a", a_cluster("demo-a", rayClusterConfig=scaled_config()))
+        endpoints = {"demo-a-serve-svc": frozenset("a")}
+        side = {"rayClusterName": "demo-a", **facts}
+        snapshot = a_snapshot(
+            {"activeServiceStatus": side}, spec=spec, active=view, endpoints=endpoints
+        )
+        found = next(one for one in status_after(snapshot).conditions if one.type == "Ready")
+        return found.message
+
+    assert "there is no Gateway demo-gateway" in ready(trafficRoutedPercent=100)
+    assert "no Gateway" not in ready()
 
 
 def test_a_first_start_creates_the_gateway_and_no_route_yet() -> None:

@@ -131,7 +131,7 @@ def test_a_new_head_with_its_applications_is_only_recorded() -> None:
 def test_a_head_without_applications_gets_them_again_with_growing_backoff() -> None:
     """S6."""
     snapshot, view = fresh(EMPTY)
-    known, waits = with_submission(snapshot, view), []
+    known, waits, said = with_submission(snapshot, view), [], []
     for again in range(1, 9):
         (call,) = submission(snapshot, known)
         assert "lost its applications" in call.why
@@ -142,9 +142,12 @@ def test_a_head_without_applications_gets_them_again_with_growing_backoff() -> N
         assert (step.plan.actions, step.wake_in is not None) == ((), True)
         assert step.wake_in is not None
         waits.append(step.wake_in.total_seconds())
+        said.append(serving_obstacle(known, desired_serve(snapshot, known)))
         snapshot = replace(snapshot, now=snapshot.now + step.wake_in)
     assert waits == [5, 10, 20, 40, 60, 60, 60, 60]
-    assert "submitted again 8 times" in serving_obstacle(known, desired_serve(snapshot, known))
+    assert "submitted again once" in said[0]
+    assert "submitted again 2 times" in said[1]
+    assert "submitted again 8 times" in said[7]
 
 
 def test_running_applications_reset_the_backoff() -> None:
