@@ -9,7 +9,7 @@ from manta.api.ray.job import JobFailedReason, RayJobStatus
 from manta.controllers.rayjob.conditions import conditions
 from manta.controllers.rayjob.snapshot import JobSnapshot
 from manta.controllers.rayjob.submission import SubmissionRefusedError
-from manta.controllers.rayjob.transitions import JobStep, fail, has_failed, stage_failures
+from manta.controllers.rayjob.transitions import JobStep, fail, stage_failures
 from manta.reconcile.failures import blockage_of
 from manta.reconcile.outcome import UNTRIED, Outcome
 
@@ -28,12 +28,11 @@ def _after(
     snapshot: JobSnapshot, step: JobStep, outcome: Outcome
 ) -> tuple[RayJobStatus, Blockage | None]:
     status = step.status_change(snapshot.status, outcome)
-    failures = stage_failures(outcome)
-    if not has_failed(outcome) or not failures:
+    failure = next((one for one in stage_failures(outcome) if one.matters), None)
+    if failure is None:
         return status, step.blocked_by
-    error = failures[0].error
-    if isinstance(error, SubmissionRefusedError):
-        failed = fail(snapshot, JobFailedReason.SUBMISSION_FAILED, str(error))
+    if isinstance(failure.error, SubmissionRefusedError):
+        failed = fail(snapshot, JobFailedReason.SUBMISSION_FAILED, str(failure.error))
         return failed.status_change(snapshot.status, UNTRIED), None
-    blocked_by = blockage_of(failures[0])
+    blocked_by = blockage_of(failure)
     return msgspec.structs.replace(status, message=blocked_by.message), blocked_by

@@ -31,6 +31,7 @@ from manta.controllers.rayjob.snapshot import (
     JobSnapshot,
     SessionReply,
 )
+from manta.kube.errors import Forbidden
 from manta.reconcile.actions import Call, Create, Delete, Patch
 from manta.reconcile.outcome import UNTRIED, Failure, Outcome
 from manta.rules.validation.violation import Violation
@@ -321,6 +322,22 @@ def test_a_deadline_ends_the_job_although_ray_could_not_be_told_to_stop_it() -> 
     [call] = [one for one in planned(late).actions if isinstance(one, Call)]
     refused = Outcome(failures=(Failure(call, OSError("refused")),))
     assert status_after(late, refused) == status_after(late, UNTRIED)
+
+
+def test_a_deadline_that_cannot_be_carried_out_names_what_holds_it_up() -> None:
+    """Not the request to stop, which nothing waits for."""
+    late = running(
+        spec={"activeDeadlineSeconds": 5},
+        answer=DashboardReply("RUNNING"),
+        submitter=a_submitter(),
+    )
+    [call] = [one for one in planned(late).actions if isinstance(one, Call)]
+    [delete] = [one for one in planned(late).actions if isinstance(one, Delete)]
+    denied = Failure(delete, Forbidden(403, "Forbidden", "jobs is forbidden"))
+    status = status_after(late, Outcome(failures=(Failure(call, OSError("refused")), denied)))
+    assert status.job_deployment_status == Stage.RUNNING
+    ready = next(one for one in status.conditions if one.type == "Ready")
+    assert (ready.reason, "cannot delete Job" in status.message) == ("Forbidden", True)
 
 
 def test_c66_a_job_that_does_not_come_to_run_names_what_it_waited_for() -> None:
