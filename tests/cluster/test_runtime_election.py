@@ -33,11 +33,13 @@ RENEWALS = touches(LEASES, "PUT")
 class Replica:
     """A candidate that writes a ConfigMap whenever it may."""
 
-    def __init__(self, plane: MemoryPlane, name: str) -> None:
+    def __init__(self, plane: MemoryPlane, name: str, timing: Timing | None = None) -> None:
         self.name = name
         self.faults = faulty(plane)
         self.gate = WriteGate(plane.clock)
-        self.election = Election(plane.clock, Random(name), self.gate, lease=LEASE, identity=name)
+        self.election = Election(
+            plane.clock, Random(name), self.gate, lease=LEASE, identity=name, timing=timing
+        )
         # Without retries inside the client, as the operator's election thread has none to spare.
         self.client = Client(self.faults, timeout=5)
         self.writer = Client(GatedTransport(FaultTransport(self.faults), self.gate))
@@ -148,6 +150,48 @@ def _assert_never_together(first: list[float], second: list[float]) -> None:
     assert all(gap > 1 for gap in turns), turns
 
 
+async def lease_of_another(plane: MemoryPlane, **spec: Any) -> None:
+    body = {"metadata": {"name": LEASE.name}, "spec": {"holderIdentity": "other", **spec}}
+    await plane.client.create(LEASES, LEASE.namespace, body)
+
+
+@virtually
+async def test_a_lease_that_says_only_its_holder_expires_after_a_second() -> None:
+    async with virtual_plane() as plane:
+        await lease_of_another(plane)
+        one = Replica(plane, "one", Timing(duration=15, renew_deadline=10, retry=0.5))
+        began = plane.clock.monotonic()
+        async with running(one.run()):
+            await until(lambda: one.leading)
+            assert 1 <= plane.clock.monotonic() - began < 2
+            lease = await plane.client.get(LEASES, LEASE)
+        assert lease["spec"]["leaseTransitions"] == 1
+
+
+@virtually
+async def test_the_lease_says_since_when_it_is_held_and_when_it_was_renewed() -> None:
+    async with virtual_plane() as plane:
+        one = Replica(plane, "one")
+        async with running(one.run()):
+            await until(lambda: one.leading)
+            first = (await plane.client.get(LEASES, LEASE))["spec"]
+            await asyncio.sleep(10)
+            later = (await plane.client.get(LEASES, LEASE))["spec"]
+        assert first["acquireTime"] == first["renewTime"] == later["acquireTime"]
+        assert later["renewTime"] > first["renewTime"]
+
+
+@virtually
+async def test_a_candidate_looks_at_the_lease_as_often_as_its_timing_says() -> None:
+    async with virtual_plane() as plane:
+        await lease_of_another(plane, leaseDurationSeconds=600)
+        one = Replica(plane, "one", Timing(duration=15, renew_deadline=10, retry=0.5))
+        async with running(one.run()):
+            await asyncio.sleep(60)
+        assert not one.leading
+        assert 100 <= len(one.faults.log) <= 121
+
+
 @virtually
 async def test_what_a_round_of_an_earlier_term_still_wants_to_write_is_void() -> None:
     async with virtual_plane() as plane:
@@ -246,3 +290,14 @@ async def test_a_blocked_main_loop_does_not_lose_the_lease() -> None:
         await asyncio.gather(thread, return_exceptions=True)
         assert gate.remaining == 0
         assert reported == [True, False]
+
+
+async def test_what_ends_the_thread_is_raised() -> None:
+    async def connect() -> Client:
+        raise OSError("no certificate")
+
+    def election(_: Any) -> Election:
+        raise AssertionError("nothing to elect on")
+
+    with pytest.raises(OSError, match="no certificate"):
+        await ElectionThread(connect, election, Leadership()).run()

@@ -25,6 +25,8 @@ from manta.reconcile.plan import do
 from manta.reconcile.reconciler import Reconciler, Subject
 from manta.reconcile.step import Step
 from manta.runtime.controller import Watch
+from manta.runtime.freshness import Freshness, Owner
+from manta.runtime.informer import Informer
 from manta.runtime.manager import Manager
 from support.faults import FaultTransport, is_write, touches
 from support.plane import MemoryPlane
@@ -236,3 +238,60 @@ async def test_unchanged_objects_cost_no_request() -> None:
             await asyncio.sleep(100)
             assert reconciler.reconciles > before
             assert [one for one in faults.log if not one.watch] == []
+
+
+# ── one owner, without a controller ──────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def one_cache(faults: FaultTransport) -> AsyncIterator[tuple[Informer[Map], Freshness]]:
+    informer: Informer[Map] = Informer(
+        Client(faults), CONFIG_MAPS, Map, namespace="default", random=Random(1)
+    )
+    freshness = Freshness(Random(1))
+    freshness.track(informer)
+    async with running(informer.run()):
+        await informer.synced.wait()
+        yield informer, freshness
+    freshness.close()
+
+
+def live_reads(faults: FaultTransport) -> list[str]:
+    return [one.path for one in faults.log if one.method == "GET" and not one.watch]
+
+
+@pytest.mark.parametrize("changed_before", [False, True])
+def test_the_watch_alone_shows_that_a_delete_is_done(changed_before: bool) -> None:
+    @virtually
+    async def story() -> None:
+        async with virtual_plane() as plane:
+            await make_parent(plane, 1)
+            faults = faulty(plane)
+            faults.delay_watch(CONFIG_MAPS, 2)
+            async with one_cache(faults) as (informer, freshness):
+                before, owner = informer.get(PARENT), Owner("toy", PARENT)
+                assert before is not None
+                if changed_before:
+                    patch = {"data": {"replicas": "2"}}
+                    new = (await plane.client.patch(CONFIG_MAPS, PARENT, patch)).metadata
+                    freshness.note_write(owner, CONFIG_MAPS, PARENT, new.resource_version)
+                await plane.client.delete(CONFIG_MAPS, PARENT)
+                freshness.note_delete(owner, CONFIG_MAPS, PARENT, before.metadata.uid)
+                assert not freshness.is_fresh(owner)
+                await asyncio.sleep(4)
+                assert freshness.is_fresh(owner)
+                assert live_reads(faults) == []
+
+    story()
+
+
+@virtually
+async def test_each_doubtful_object_is_read_once() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        async with one_cache(faults) as (_, freshness):
+            owner = Owner("toy", PARENT)
+            for name in ("a", "b", "c"):
+                freshness.note_unknown(owner, CONFIG_MAPS, Key("default", name))
+            await until(lambda: freshness.is_fresh(owner))
+            assert [path.rsplit("/", 1)[1] for path in live_reads(faults)] == ["a", "b", "c"]

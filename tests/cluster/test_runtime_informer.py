@@ -17,6 +17,7 @@ from manta.api.resources import CONFIG_MAPS, Resource
 from manta.api.well_known import ANNOTATION_INITIAL_EVENTS_END
 from manta.kube.client import Client
 from manta.kube.transport import Request, Response, StreamResponse
+from manta.runtime.backoff import Backoff
 from manta.runtime.informer import Informer
 from manta.runtime.reflector import WatchTiming
 from support.faults import FaultTransport, status, touches, watches
@@ -72,18 +73,24 @@ async def test_it_holds_what_was_there_and_follows_what_changes() -> None:
 async def test_a_server_without_streaming_lists_is_asked_to_page() -> None:
     async with virtual_plane() as plane:
         await put(plane, "a")
-        faults = faulty(plane)
-        faults.answer(
-            streamed_lists,
-            status(422, "Invalid", "sendInitialEvents is forbidden for watch"),
-            times=None,
-        )
+        faults, refused = faulty(plane), []
+
+        def refuse(request: Request) -> Response:
+            refused.append(request)
+            return status(422, "Invalid", "sendInitialEvents is forbidden for watch")
+
+        faults.answer_by(streamed_lists, refuse)
         informer = an_informer(Client(faults))
         async with running(informer.run()):
             await informer.synced.wait()
             assert names(informer) == {"a"}
             await put(plane, "b")
             await until(lambda: names(informer) == {"a", "b"})
+            faults.expire(watches(CONFIG_MAPS), times=1)
+            faults.break_watches()
+            await put(plane, "c")
+            await until(lambda: names(informer) == {"a", "b", "c"})
+            assert (pages_of(faults), len(refused)) == (2, 1)
 
 
 def streamed_lists(request: Request) -> bool:
@@ -341,6 +348,26 @@ async def test_a_server_whose_history_began_again_is_believed() -> None:
 
 
 @virtually
+async def test_what_a_live_list_no_longer_has_is_not_revived_by_a_late_watch() -> None:
+    async with virtual_plane() as plane:
+        await put(plane, "a")
+        faults = faulty(plane)
+        informer = an_informer(Client(faults))
+        faults.delay_watch(CONFIG_MAPS, 10)
+        reported = Reported(informer)
+        async with running(informer.run()):
+            await informer.synced.wait()
+            patch = {"metadata": {"labels": {"app": "web"}}}
+            await plane.client.patch(CONFIG_MAPS, Key("default", "a"), patch)
+            await asyncio.sleep(2)
+            await plane.client.delete(CONFIG_MAPS, Key("default", "a"))
+            await informer.read_all()
+            assert names(informer) == set()
+            await asyncio.sleep(30)
+        assert [one for one in reported.changes if "a" in one] == [(None, "a"), ("a", None)]
+
+
+@virtually
 async def test_an_error_is_never_an_empty_list() -> None:
     async with virtual_plane() as plane:
         await put(plane, "a")
@@ -373,6 +400,19 @@ async def test_a_server_gone_for_minutes_is_not_asked_in_a_tight_loop() -> None:
             await put(plane, "late")
             await until(lambda: names(informer) == {"late"})
             assert informer.watch_error is None
+
+
+@virtually
+async def test_the_pause_doubles_with_every_failure_from_the_first_on() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        faults.deny(touches(CONFIG_MAPS), times=None)
+        timing = WatchTiming(backoff=Backoff(base=1, cap=64, jitter=0))
+        informer = an_informer(Client(faults), timing=timing)
+        async with running(informer.run()):
+            await asyncio.sleep(60)
+        began = faults.log[0].at
+        assert [round(one.at - began) for one in faults.log] == [0, 1, 3, 7, 15, 31]
 
 
 @virtually

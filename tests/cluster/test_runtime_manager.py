@@ -59,6 +59,22 @@ async def test_concurrency_raises_the_workers_of_a_controller_and_never_lowers_t
 
 
 @virtually
+async def test_the_metrics_of_a_queue_say_how_many_may_run_and_how_many_wait_for_a_timer() -> None:
+    async def nothing(_key: Key) -> Done | Retry:
+        return Done()
+
+    async with virtual_plane() as plane:
+        manager = a_manager(plane)
+        toy = Controller("toy", nothing, (), workers=8)
+        manager.add(toy)
+        for name in ("a", "b", "c"):
+            toy.queue.add_after(Key("default", name), 60)
+        lines = manager.registry.render().splitlines()
+        assert 'controller_runtime_max_concurrent_reconciles{controller="toy"} 8.0' in lines
+        assert 'manta_queue_delayed{controller="toy"} 3.0' in lines
+
+
+@virtually
 async def test_a_service_that_ends_ends_the_run() -> None:
     async with virtual_plane() as plane:
         manager = a_manager(plane)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from random import Random
 from typing import Any
 
@@ -42,6 +43,19 @@ async def test_an_event_has_all_that_the_new_api_asks_for() -> None:
         assert event["regarding"]["name"] == "demo"
         assert event["type"] == "Normal"
         assert event["eventTime"] == "2026-01-01T00:00:00.000000Z"
+
+
+@virtually
+async def test_an_event_is_sent_with_its_version_and_kind() -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        recorder = Recorder(Client(faults), plane.clock, Random(1))
+        async with running(recorder.run()):
+            tell(recorder)
+            await recorder.flush()
+        [write] = faults.accepted_writes("/events")
+        sent = json.loads(write.body or b"{}")
+        assert (sent["apiVersion"], sent["kind"]) == ("v1", "Event")
 
 
 @virtually

@@ -20,7 +20,13 @@ from manta.api.resources import EVENTS, PODS
 from manta.kube.client import Client
 from manta.kube.errors import Conflict, Forbidden, Unreachable
 from manta.runtime import failures
-from manta.runtime.failures import CONDITION, REFRESH_SECONDS, FailureReporter, describe
+from manta.runtime.failures import (
+    CONDITION,
+    REFRESH_SECONDS,
+    FailureCondition,
+    FailureReporter,
+    describe,
+)
 from manta.runtime.freshness import Freshness, Owner
 from manta.runtime.phases import Phase
 from manta.runtime.recorder import Recorder
@@ -180,6 +186,27 @@ async def test_the_cache_is_awaited_unless_it_never_shows_the_object(
         assert here.freshness.noted == [Owner("toy", KEY)] * noted
         await here.reporter.succeeded(KEY, None)
         assert here.freshness.noted == [Owner("toy", KEY)] * (noted + 1)
+
+
+@pytest.mark.parametrize(("reason", "left"), [("ReconcileFailed", []), ("Busy", ["Idle"])])
+@virtually
+async def test_of_a_condition_with_other_uses_only_the_failure_is_removed(
+    reason: str, left: list[str]
+) -> None:
+    shown = {"type": "Idle", "status": "Unknown", "reason": reason}
+    async with a_reporter(conditions=[shown]) as here:
+        reporter = FailureReporter(
+            "toy",
+            PODS,
+            Client(here.faults),
+            here.freshness,
+            here.recorder,
+            virtual_clock(),
+            FailureCondition("Idle", "Unknown"),
+        )
+        cached = SimpleNamespace(status=SimpleNamespace(conditions=[SimpleNamespace(**shown)]))
+        await reporter.succeeded(KEY, cached)
+        assert [one["type"] for one in await here.conditions()] == left
 
 
 @virtually

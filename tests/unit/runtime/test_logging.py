@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 
 from manta.api.meta import Key
-from manta.runtime.logging import begin_reconcile, end_reconcile, formatter
+from manta.runtime.logging import add_file, begin_reconcile, end_reconcile, formatter
 
 
 def record(message: str, *, broken: bool = False) -> logging.LogRecord:
@@ -45,3 +47,18 @@ def test_errors_come_with_their_trace() -> None:
     line = json.loads(formatter("json").format(record("oops", broken=True)))
     assert "ZeroDivisionError" in line["stacktrace"]
     assert "ZeroDivisionError" in formatter("console").format(record("oops", broken=True))
+
+
+def test_a_file_gets_the_same_lines_and_is_rotated_as_kuberays(tmp_path: Path) -> None:
+    root = logging.getLogger()
+    before = list(root.handlers)
+    add_file(str(tmp_path / "log"))
+    [added] = [one for one in root.handlers if one not in before]
+    try:
+        assert isinstance(added, RotatingFileHandler)
+        assert (added.maxBytes, added.backupCount) == (500 * 2**20, 10)
+        root.warning("hello")
+    finally:
+        root.removeHandler(added)
+        added.close()
+    assert json.loads((tmp_path / "log").read_text())["msg"] == "hello"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import pytest
 
-from manta.runtime.process import until_first_ends
+from manta.runtime.process import loop_factory, until_first_ends
 
 
 async def test_the_first_that_ends_ends_the_rest() -> None:
@@ -39,3 +40,17 @@ async def test_who_is_cancelled_takes_all_along() -> None:
     with pytest.raises(asyncio.CancelledError):
         await together
     assert rest.cancelled()
+
+
+def test_uvloop_runs_the_process_where_it_is_installed() -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
+    factory = loop_factory()
+    assert factory is not None
+    loop = factory()
+    loop.close()
+    assert isinstance(loop, uvloop.Loop)
+
+
+def test_without_uvloop_the_default_loop_runs_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert loop_factory() is None

@@ -196,3 +196,25 @@ def test_the_age_of_the_oldest_running_reconcile_is_known() -> None:
         assert queue.longest_running() == pytest.approx(4.0)
 
     virtually(main())
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_a_key_without_a_delay_is_ready_at_once(seconds: float) -> None:
+    async def main() -> None:
+        queue = a_queue()
+        queue.add_after("a", seconds)
+        assert (queue.depth, queue.delayed) == (1, 0)
+
+    virtually(main())
+
+
+def test_the_last_timer_fires_without_an_error() -> None:
+    async def main() -> None:
+        errors: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        queue = a_queue()
+        queue.add_after("a", 1)
+        assert await queue.get() == "a"
+        assert errors == []
+
+    virtually(main())

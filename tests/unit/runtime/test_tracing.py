@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -159,3 +160,22 @@ def test_a_line_of_the_log_names_its_trace(spans: Any) -> None:
     assert "trace_id" not in outside
     assert inside["trace_id"] == trace
     assert len(trace) == 32
+
+
+def test_a_request_that_has_ended_is_a_span_and_a_watch_is_none(
+    spans: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SystemClock, "now", lambda _: datetime(2026, 1, 1, tzinfo=UTC))
+    tracing.request("watch", "pods", 200, 300.0)
+    tracing.request("get", "pods", 404, 1.5)
+    [span] = spans.get_finished_spans()
+    assert span.name == "get pods"
+    assert dict(span.attributes) == {"k8s.verb": "get", "k8s.resource": "pods", "http.status": 404}
+    assert span.status.description == "status 404"
+    end = 1_767_225_600 * 10**9
+    assert (span.start_time, span.end_time) == (end - 1_500_000_000, end)
+
+
+def test_without_a_tracer_a_request_is_not_recorded() -> None:
+    assert tracing.current_trace() == ""
+    tracing.request("get", "pods", 200, 0.1)

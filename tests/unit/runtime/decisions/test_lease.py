@@ -59,9 +59,14 @@ def test_a_released_lease_is_taken_at_once() -> None:
     assert isinstance(decision, WriteLease)
 
 
-def test_a_timing_that_could_let_two_write_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("retry", "renew_deadline", "duration"), [(0, 10, 15), (10, 10, 15), (2, 10, 10)]
+)
+def test_a_timing_that_could_let_two_write_is_refused(
+    retry: float, renew_deadline: float, duration: float
+) -> None:
     with pytest.raises(ValueError, match="renew deadline"):
-        Timing(duration=10, renew_deadline=10)
+        Timing(duration=duration, renew_deadline=renew_deadline, retry=retry)
 
 
 @dataclass
