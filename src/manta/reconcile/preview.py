@@ -84,7 +84,7 @@ async def _dry_run(
     for name in ("labels", "annotations"):
         meta[name] = {**meta.get(name, {}), **(wanted.get(name) or {})}
     body = {**live, "metadata": meta, "spec": manifest.get("spec")}
-    body |= {name: value for name, value in manifest.items() if name not in (*live, "metadata")}
+    body |= {name: value for name, value in manifest.items() if name not in live}
     return await client.replace(
         resource, key, body, into=dict, dry_run=True, field_validation="Strict"
     )
