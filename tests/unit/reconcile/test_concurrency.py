@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from random import Random
 
-from manta.reconcile.concurrency import MAX_CONCURRENT, MAX_IN_FLIGHT, ConcurrencyLimit
+import pytest
+
+from manta.reconcile.concurrency import (
+    MAX_CONCURRENT,
+    MAX_IN_FLIGHT,
+    MAX_YIELD_SECONDS,
+    ConcurrencyLimit,
+    LargePlanThrottle,
+)
+from support.virtual_time import run_virtual
 
 
 def walk(limit: ConcurrencyLimit, answers: int, seconds: Callable[[int], float]) -> list[int]:
@@ -120,3 +130,17 @@ def test_a_clock_of_milliseconds_is_good_enough() -> None:
         walk(ConcurrencyLimit(is_large=True), 60, lambda _: next(quick, 0.001))[-1]
         == MAX_CONCURRENT
     )
+
+
+def test_a_large_plan_yields_only_so_long_in_total_however_often_it_is_asked_to() -> None:
+    async def story() -> None:
+        throttle, limit = LargePlanThrottle(), ConcurrencyLimit(is_large=True)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        for _ in range(10):
+            with throttle.small_plan(lingers=True):
+                pass
+            await throttle.yield_to_small(limit)
+        assert clock() - began == pytest.approx(MAX_YIELD_SECONDS)
+
+    run_virtual(story())

@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
-from manta.api.meta import Key, Uid
+from manta.api.meta import Key, Object, Uid
 from manta.api.resources import PODS
+from manta.kube.client import Client
 from manta.reconcile.actions import Delete
 from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.plan import NOTHING, Plan, do
-from manta.reconcile.preview import first_plan, with_finalizer
+from manta.reconcile.preview import Reader, first_plan, with_finalizer
+from support.faults import touches
+from support.virtual import faulty, virtual_plane, virtually
 
 OURS = "ray.io/finalizer"
 
@@ -60,3 +63,16 @@ def test_a_status_that_never_settles_ends_the_search() -> None:
     stage, chosen = first_plan(0, lambda _: NOTHING, lambda stage: stage + 1)
     assert 0 < stage < 100
     assert chosen == NOTHING
+
+
+@pytest.mark.parametrize(("may_list", "error"), [(True, None), (False, "you may not list pods")])
+@virtually
+async def test_what_the_user_may_not_list_is_unknown_and_not_empty(
+    may_list: bool, error: str | None
+) -> None:
+    async with virtual_plane() as plane:
+        faults = faulty(plane)
+        if not may_list:
+            faults.deny(touches(PODS))
+        found = await Reader(Client(faults), "default", {}).listed_if_possible(PODS, Object)
+        assert (found.has_synced, found.watch_error) == (may_list, error)

@@ -17,6 +17,7 @@ from manta.kube.transport import Transport
 from manta.reconcile.actions import Call
 from manta.reconcile.causes import ONLY_FAILURES, ActionCause
 from manta.reconcile.events import Event
+from manta.reconcile.observer import Reconciled
 from manta.reconcile.outcome import Outcome
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
 from manta.reconcile.reconciler import NOW, Reconciler, Subject
@@ -212,3 +213,15 @@ def test_a_failure_does_not_delay_a_timer(plan: Plan, refusal: MantaError | None
     found = result(toy)
     assert isinstance(found, Retry)
     assert found.within == SECONDS
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_who_observes_gets_the_new_status_only_if_it_changes(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy, seen = Toy(), list[Reconciled]()
+    toy.manager.observer = seen.append
+    monkeypatch.setattr(toy, "next_status", lambda *_: Status(count=count))
+    result(toy)
+    [one] = seen
+    assert (one.status, one.written) == ((Status(count=1), True) if count else (None, False))
