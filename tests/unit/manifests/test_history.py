@@ -104,10 +104,11 @@ def sidecars(made: dict[str, Any]) -> list[dict[str, Any]]:
 def test_a_cluster_without_an_image_of_its_own_gets_our_sidecar(image: str) -> None:
     store = {"name": "MANTA_HISTORY_STORE", "value": "gs://own"}
     limits = {"limits": {"memory": "1Gi"}}
-    cluster = with_spec(**collector(image=image, env=[store], resources=limits))
+    options = collector(image=image, env=[store], resources=limits, imagePullPolicy="Always")
+    cluster = with_spec(**options)
     [sidecar] = sidecars(pod(Settings(history_image="manta:1"), cluster))
     assert env_of(sidecar)["MANTA_HISTORY_STORE"] == "gs://own"
-    assert sidecar["resources"] == limits
+    assert (sidecar["resources"], sidecar["imagePullPolicy"]) == (limits, "Always")
 
 
 def test_another_image_is_kuberays_collector_as_before() -> None:

@@ -6,7 +6,7 @@ import msgspec
 
 from manta.api.meta import ObjectMeta
 from manta.api.ray.service import RayService
-from manta.manifests.service_cluster import build_service_cluster
+from manta.manifests.service_cluster import build_service_cluster, replicas_asked_for
 from support.rayservice_objects import a_service, cluster_config
 
 
@@ -51,3 +51,15 @@ def test_a_cluster_that_starts_small_leaves_its_size_to_the_autoscaler() -> None
     made = build_service_cluster(service(), spec, "demo-x", "v1", from_smallest=True)
     assert "replicas" not in made["spec"]["workerGroupSpecs"][0]
     assert spec["workerGroupSpecs"][0]["replicas"] == 1
+
+
+def test_the_replicas_of_each_group_are_remembered_and_read_again() -> None:
+    spec = cluster_config()
+    [one] = spec["workerGroupSpecs"]
+    wanted = {"small": 2, "large": 30, "auto": None}
+    spec["workerGroupSpecs"] = [
+        {**one, "groupName": name, "replicas": number} for name, number in wanted.items()
+    ]
+    made = build_service_cluster(a_service(rayClusterConfig=spec), spec, "demo-x", "v1")
+    assert replicas_asked_for(made["metadata"]["annotations"]) == {"small": 2, "large": 30}
+    assert replicas_asked_for({}) is None

@@ -37,6 +37,7 @@ def custom(**service: Any) -> dict[str, Any]:
 
 def test_the_serve_service_selects_the_serving_pods_of_one_cluster() -> None:
     made = build_serve_service(a_service(), a_cluster("demo-a"))
+    assert (made["apiVersion"], made["kind"]) == ("v1", "Service")
     assert made["metadata"]["name"] == "demo-serve-svc"
     assert made["spec"] == {
         "type": "ClusterIP",

@@ -140,3 +140,17 @@ def test_variables_of_the_submitter_are_expanded_as_in_kuberay() -> None:
     }
     assert reported[reported.index("--metadata-json") + 1] == '{"owner":"secret"}'
     assert reported[reported.index("--entrypoint-resources") + 1] == '{"gpu_secret": 1}'
+
+
+@pytest.mark.parametrize(
+    ("address", "asked"),
+    [
+        ("demo:8265", "http://demo:8265"),
+        ("http://demo:8265", "http://demo:8265"),
+        ("https://ray.example", "https://ray.example"),
+    ],
+)
+def test_an_address_is_asked_over_http_unless_it_says_otherwise(address: str, asked: str) -> None:
+    job = build_submitter_job(a_job(), a_cluster(), Submission("demo-1", address, {}))
+    [text] = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert f"ray job submit --address {asked} " in text

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from manta.api.ray import names
 from manta.manifests.certificates import build_certificate
 from manta.rules.settings import FeatureGates, Settings
-from support.raycluster import ray_cluster
+from support.raycluster import container, ray_cluster, template
 from support.raycluster_scenario import Scenario, decode
 
 SETTINGS = Settings(gates=FeatureGates(ray_cluster_mtls=True), cert_manager=True)
@@ -32,6 +33,18 @@ def test_c88_every_injected_container_has_the_certificates() -> None:
         assert spec["initContainers"][0]["name"] == "wait-for-tls-ip-san"
         volumes = {one["name"]: one for one in spec["volumes"]}
         assert volumes["ray-tls"]["secret"]["secretName"] == secret
+
+
+def test_the_wait_runs_as_ray_does() -> None:
+    """Where a namespace restricts users and registries, the Pod stays as admissible as it was."""
+    as_ray: dict[str, Any] = {"imagePullPolicy": "Always", "securityContext": {"runAsUser": 1000}}
+    manifest = ray_cluster(
+        head={"template": template(container(**as_ray))}, tlsOptions={"enabled": True}
+    )
+    scenario = Scenario(decode(manifest), SETTINGS)
+    scenario.settle()
+    wait = scenario.heads()[0]["spec"]["initContainers"][0]
+    assert {name: wait.get(name) for name in as_ray} == as_ray
 
 
 def _looked_for(tmp_path: Path, address: str, *named: str) -> bool:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from manta.api.meta import ObjectMeta
-from manta.rules.idle import IdleLimit, checked_idle_defaults, idle_limit
+from manta.rules.idle import LONGEST, SHORTEST, IdleLimit, checked_idle_defaults, idle_limit
 from manta.rules.validation.violation import Violation
 
 AFTER = "manta.ray.io/idle-suspend-after"
@@ -66,3 +66,10 @@ def test_zero_means_never_in_an_annotation_and_in_a_default() -> None:
 def test_an_invalid_default_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="idle suspend"):
         checked_idle_defaults(text)
+
+
+@pytest.mark.parametrize("after", [SHORTEST, LONGEST])
+def test_the_shortest_and_the_longest_limit_are_valid(after: timedelta) -> None:
+    found = limit(annotations={AFTER: f"{after // timedelta(seconds=1)}s"})
+    assert isinstance(found, IdleLimit)
+    assert found.after == after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -162,3 +162,31 @@ def test_a_pod_that_nobody_begins_is_named_with_its_node() -> None:
 )
 def test_a_pod_that_has_started_or_failed_is_not_late(well: Pod) -> None:
     assert start_overdue_at(well) is None
+
+
+def test_an_exit_that_the_kubelet_gives_no_reason_for_is_an_error() -> None:
+    found = blockage(pod(phase="Running", containerStatuses=[ended(code=3)]))
+    assert found is not None
+    assert found.reason == "Error"
+
+
+def untouched(phase: str = "Pending", scheduled: str = "True", **spec: Any) -> Pod:
+    condition = {"type": "PodScheduled", "status": scheduled, "lastTransitionTime": BOUND}
+    found = pod(phase=phase, conditions=[condition])
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, **spec))
+
+
+@pytest.mark.parametrize(
+    ("seen", "late"),
+    [
+        (untouched(), LATE),
+        (untouched(scheduled="False"), None),
+        (untouched("Running"), None),
+        (untouched(scheduling_gates=({"name": "kueue"},)), None),
+    ],
+    ids=["bound", "no node fits", "running", "gated"],
+)
+def test_only_a_pod_that_a_kubelet_should_have_begun_is_late(
+    seen: Pod, late: datetime | None
+) -> None:
+    assert start_overdue_at(seen) == late

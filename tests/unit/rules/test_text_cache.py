@@ -20,3 +20,14 @@ def test_a_text_that_is_used_again_stays() -> None:
         parser("often")
         parser(f"{number:1000d}")
     assert parser.knows("often")
+
+
+def test_texts_that_just_fit_are_both_kept() -> None:
+    probe: TextParser[int] = TextParser(len)
+    for text in ("one", "two"):
+        probe(text)
+    parser: TextParser[int] = TextParser(len, limit=probe.size)
+    for text in ("one", "two"):
+        parser(text)
+    assert parser.knows("one")
+    assert parser.knows("two")

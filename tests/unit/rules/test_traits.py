@@ -32,6 +32,8 @@ from support.raycluster_scenario import decode
         ("2.53.0rc1", (2, 53, 0)),
         ("2.53.0-py311", (2, 53, 0)),
         ("2.53.0+local", (2, 53, 0)),
+        ("2.53.0.dev0", (2, 53, 0)),
+        ("2.53.0.nightly", (2, 53, 0)),
         ("3", (3, 0, 0)),
         ("", None),
         ("nightly", None),

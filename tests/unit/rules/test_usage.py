@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manta.rules.usage import KEPT_DAYS, Hours, Usage, UseState, changed, hours_since
+from manta.api.meta import ObjectMeta
+from manta.api.ray import names
+from manta.rules.usage import KEPT_DAYS, Hours, Usage, UseState, changed, hours_since, totals
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -79,3 +81,34 @@ def test_parts_of_seconds_are_not_counted_twice() -> None:
     truth = 100 * (now - NOON).total_seconds() / 3600
     assert total.used_gpu + total.idle_gpu == pytest.approx(truth, rel=1e-3)
     assert total.idle_gpu == pytest.approx(truth / 2, rel=5e-3)
+
+
+def test_a_cluster_without_pods_has_no_resources() -> None:
+    usage = changed(None, NOON, UseState.NONE, 4, 1)
+    assert (usage.cpus, usage.gpus) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("by", "hours"),
+    [
+        ("cluster", {"a/two": (0, 9), "b/three": (4, 0), "a/one": (2, 0)}),
+        ("namespace", {"a": (2, 9), "b": (4, 0)}),
+        ("user", {"ann": (4, 9), "": (2, 0)}),
+        ("team", {"ml": (2, 9), "": (4, 0)}),
+    ],
+)
+def test_hours_are_summed_by_group_with_the_most_idle_first(
+    by: str, hours: dict[str, tuple[int, int]]
+) -> None:
+    """Idle GPUs before idle CPUs."""
+    ann = {names.LABEL_USER: "ann"}
+    clusters = [
+        (ObjectMeta(name="one", namespace="a", labels={"team": "ml"}), (2, 0)),
+        (ObjectMeta(name="three", namespace="b", labels=ann), (4, 0)),
+        (ObjectMeta(name="two", namespace="a", labels={**ann, "team": "ml"}), (0, 9)),
+    ]
+    idle = [(meta, changed(None, NOON, UseState.IDLE, *amounts)) for meta, amounts in clusters]
+    found = totals(idle, by, NOON, NOON + timedelta(hours=1))
+    assert [(who, (one.idle_cpu, one.idle_gpu)) for who, one in found.items()] == list(
+        hours.items()
+    )

@@ -170,7 +170,11 @@ def test_the_cluster_of_a_job_carries_the_jobs_plan_with_its_submitter() -> None
         metadata=msgspec.structs.replace(of_cluster.metadata, annotations=marks["annotations"]),
     )
     pod = YUNIKORN.member_pod(cluster_gang(handed_on), POD, "small")
-    assert [one["name"] for one in task_groups(pod)] == ["headgroup", "small", "submittergroup"]
+    assert [(one["name"], one["minMember"]) for one in task_groups(pod)] == [
+        ("headgroup", 1),
+        ("small", 1),
+        ("submittergroup", 1),
+    ]
 
 
 # ── scheduler-plugins ────────────────────────────────────────────────────────────────────
@@ -188,6 +192,7 @@ def test_coscheduling_needs_the_gang_label() -> None:
     assert groups is not None
     made = groups.build(cluster_gang(ganged))
     assert made["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
+    assert made["metadata"]["ownerReferences"][0]["kind"] == "RayCluster"
     assert made["spec"]["minMember"] == 3
 
 

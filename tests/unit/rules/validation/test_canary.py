@@ -27,6 +27,11 @@ def test_a_canary_with_steps_is_valid() -> None:
     assert violations(steps(10, 50)) == []
 
 
+@pytest.mark.parametrize("deadline", [1, 2_592_000])
+def test_the_ends_of_every_range_are_valid(deadline: int) -> None:
+    assert violations(steps(1, 99, progressDeadlineSeconds=deadline)) == []
+
+
 def test_a_canary_needs_options_in_the_spec_or_in_the_annotation() -> None:
     [one] = violations()
     assert one.startswith(f"{OPTIONS}: null: must be set for a canary")

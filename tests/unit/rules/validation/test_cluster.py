@@ -654,12 +654,26 @@ def test_rc67_v1_with_restarting_workers_is_only_advice() -> None:
 @pytest.mark.parametrize(
     "manifest",
     [
+        auto("v1", groups=[group(template=template(restartPolicy="Never"))]),
+        auto("v1"),
+        ray_cluster(groups=[group(template=template(restartPolicy="Always"))]),
+    ],
+    ids=["never restarted", "left out", "no autoscaler"],
+)
+def test_rc67_nothing_is_advised_about_other_workers(manifest: dict[str, Any]) -> None:
+    assert list(cluster_advice(decode(manifest).spec)) == []
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
         ray_cluster(),
         ray_cluster("a" * 53),
         ray_cluster(groups=[]),
         ray_cluster(groups=[group(replicas=99)]),
         auto(groups=[group(minReplicas=None, maxReplicas=None)]),
         auto("v2", groups=[group(idleTimeoutSeconds=5, priority=3)]),
+        auto("v2", groups=[group(idleTimeoutSeconds=0)]),
         auto(
             head=head(env=env(RAY_enable_autoscaler_v2="1")), groups=[group(idleTimeoutSeconds=5)]
         ),

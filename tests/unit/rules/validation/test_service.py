@@ -115,6 +115,11 @@ def test_rs11_to_rs15_options(option: str, value: Any) -> None:
     assert f"spec.upgradeStrategy.clusterUpgradeOptions.{option}" in found
 
 
+@pytest.mark.parametrize(("step", "surge"), [(0, 0), (100, 100)])
+def test_the_ends_of_both_percentages_are_valid(step: int, surge: int) -> None:
+    assert violations(upgradeStrategy=incremental(step, surge), **cluster()) == {}
+
+
 def test_no_surge_given_means_all_at_once() -> None:
     strategy = incremental(100, 50)
     del strategy["clusterUpgradeOptions"]["maxSurgePercent"]
