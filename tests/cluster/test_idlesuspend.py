@@ -459,10 +459,17 @@ async def test_the_cluster_of_a_rayjob_sleeps_only_when_the_job_has_ended() -> N
         await scenario.until(is_suspended, HALF_HOUR * 1.05)
 
 
+OTHERS = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x", "controller": True}
+
+
+@pytest.mark.parametrize("owners", [[], [OTHERS]], ids=["without owner", "of somebody else"])
 @virtually
-async def test_a_rayjob_that_is_about_to_submit_to_the_cluster_is_use() -> None:
+async def test_a_rayjob_that_is_about_to_submit_to_the_cluster_is_use(
+    owners: list[dict[str, Any]],
+) -> None:
     async with a_scenario() as scenario, operator(scenario):
         await scenario.create()
+        await scenario.patch({"metadata": {"ownerReferences": owners}})
         client = scenario.plane.client
         await client.create(RAY_JOBS, NAMESPACE, ray_job("train"))
         waits = {"status": {"jobDeploymentStatus": "Initializing", "rayClusterName": "demo"}}
@@ -512,6 +519,18 @@ async def test_nothing_is_written_while_nothing_changes() -> None:
 def counted_cpus(cluster: RayCluster) -> float:
     usage = usage_of(cluster.metadata)
     return usage.cpus if usage else 0.0
+
+
+@virtually
+async def test_a_cluster_that_is_deleted_is_forgotten_without_a_failure() -> None:
+    async with a_scenario() as scenario, operator(scenario) as manager:
+        await scenario.create()
+        await scenario.until(is_idle, 60)
+        assert 'cluster="demo"' in manager.registry.render()
+        await scenario.plane.client.delete(RAY_CLUSTERS, KEY)
+        await asyncio.sleep(600)
+        assert not manager.metrics.failures.get("idlesuspend-controller", "observe")
+        assert 'cluster="demo"' not in manager.registry.render()
 
 
 @virtually

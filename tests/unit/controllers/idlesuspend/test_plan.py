@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
 from manta.api.core import Container, ContainerStatus, Pod, PodSpec, PodStatus
 from manta.api.meta import ObjectMeta, ResourceVersion, Uid
 from manta.api.ray.cluster import RayCluster, RayClusterSpec
@@ -103,3 +105,17 @@ def test_notes_that_cannot_be_read_are_written_again() -> None:
     assert patch_of(broken).patch["metadata"]["annotations"]["manta.ray.io/idle-since"] == (
         format_time(NOW)
     )
+
+
+def test_marks_of_a_limit_that_is_gone_are_removed_unless_the_cluster_is_being_deleted() -> None:
+    unlimited = replace(snapshot(idle_for=timedelta(minutes=5)), limit=None)
+    forgotten = patch_of(unlimited).patch["metadata"]["annotations"]
+    assert forgotten["manta.ray.io/idle-since"] is None
+    meta = msgspec.structs.replace(unlimited.cluster.metadata, deletion_timestamp=format_time(NOW))
+    deleted = msgspec.structs.replace(unlimited.cluster, metadata=meta)
+    assert not plan(replace(unlimited, cluster=deleted)).plan.actions
+
+
+def test_the_reason_of_a_suspension_names_the_limit() -> None:
+    due = snapshot(idle_for=timedelta(minutes=30), announced_at=NOW)
+    assert "suspended after 30m0s;" in patch_of(due).why

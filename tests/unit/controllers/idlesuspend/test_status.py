@@ -28,6 +28,9 @@ HEAD = Pod(
     spec=PodSpec(containers=(Container(name="ray"),)),
     status=PodStatus(container_statuses=(ContainerStatus(name="ray", ready=True),)),
 )
+STARTING = msgspec.structs.replace(
+    HEAD, status=PodStatus(container_statuses=(ContainerStatus(name="ray", ready=False),))
+)
 IDLE = Answer(NOW, "head/0", evidence="0/0/0")
 USED = Answer(NOW, "head/0", in_use=True, reason="Drivers", message="1 driver runs")
 SILENT = Answer(NOW, "head/0", reason="NoAnswer", message="the dashboard does not answer")
@@ -71,6 +74,7 @@ def said(one: IdleSnapshot) -> tuple[str, str] | None:
         (snapshot(answer=USED), ("False", "Drivers")),
         (snapshot(answer=SILENT), ("Unknown", "NoAnswer")),
         (snapshot(head_pod=None), ("Unknown", "HeadNotReady")),
+        (snapshot(head_pod=STARTING), ("Unknown", "HeadNotReady")),
         (snapshot(limit=None, violation="no duration"), ("Unknown", "InvalidIdleLimit")),
         (snapshot(annotations=SUSPENDED, spec={"suspend": True}), ("True", "IdleSuspended")),
         (snapshot(answer=None), None),
@@ -79,7 +83,7 @@ def said(one: IdleSnapshot) -> tuple[str, str] | None:
         (snapshot(spec={"suspend": True}), None),
     ],
     ids=[
-        "idle", "used", "silent", "no head", "invalid limit", "suspended by us", "not asked yet",
+        "idle", "used", "silent", "no head", "head not ready", "invalid limit", "suspended by us", "not asked yet",
         "not recorded yet", "no limit", "suspended by somebody else",
     ],
 )  # fmt: skip

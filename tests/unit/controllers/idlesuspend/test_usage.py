@@ -34,11 +34,11 @@ def a_pod(node: str = "n1", phase: str = "Running", scheduled: datetime = BEGIN)
     return msgspec.convert(body, Pod)
 
 
-def recorded(known: Usage, held: Held) -> Usage | None:
+def recorded(known: Usage, held: Held, previous_at: datetime | None = None) -> Usage | None:
     meta = ObjectMeta(name="demo", uid=Uid("u"), annotations={"manta.ray.io/usage": known.text})
     cluster = RayCluster(metadata=meta, spec=RayClusterSpec())
     limit = IdleLimit(timedelta(hours=8), timedelta(0))
-    answer = Answer(NOW, "", evidence="0/0/0")
+    answer = Answer(NOW, "", evidence="0/0/0", previous_at=previous_at)
     one = IdleSnapshot(cluster, limit, NOW, answer=answer, held=held)
     return Usage.parse(usage_annotation(one, UseState.IDLE).get("manta.ray.io/usage") or "")
 
@@ -67,3 +67,11 @@ def test_workers_that_are_gone_count_until_that_is_seen() -> None:
 def test_what_stays_the_same_is_not_written() -> None:
     known = changed(None, BEGIN, UseState.IDLE, 1, 2)
     assert recorded(known, held_by((a_pod(), a_pod()))) is None
+
+
+def test_a_change_that_two_answers_show_is_noted_for_the_middle_between_them() -> None:
+    known = changed(None, BEGIN, UseState.USED, 1, 2)
+    before = NOW - timedelta(hours=1)
+    usage = recorded(known, Held(1, 2, BEGIN), previous_at=before)
+    assert usage is not None
+    assert (usage.state, usage.since) == (UseState.IDLE, NOW - timedelta(minutes=30))
