@@ -15,6 +15,7 @@ from manta.api.meta import Key
 from manta.api.ray.resources import RAY_CRON_JOBS, RAY_JOBS
 from manta.api.resources import EVENTS
 from manta.api.times import parse_time
+from manta.controllers.raycronjob.preview import preview
 from manta.kube.transport import Request
 from manta.rules.settings import Settings
 from manta.runtime.manager import Manager
@@ -329,3 +330,19 @@ async def test_fields_that_we_do_not_know_reach_the_ray_job() -> None:
         (job,) = await children(plane)
         container = job["spec"]["submitterPodTemplate"]["spec"]["containers"][0]
         assert container["terminationMessagePath"] == "/odd"
+
+
+@virtually
+async def test_a_plan_names_what_an_edit_changes_and_nothing_for_a_new_one() -> None:
+    async with virtual_plane(crds=cron_crds()) as plane:
+
+        async def changes(**spec: Any) -> tuple[str, ...]:
+            edited = ray_cron_job(**spec)
+            found = await preview(plane.client, Settings(), plane.clock, CRON, edited)
+            assert found is not None
+            return found.changes
+
+        assert await changes() == ()
+        await create(plane)
+        assert await changes() == ()
+        assert await changes(schedule="0 * * * *") == ('spec.schedule: "* * * * *" -> "0 * * * *"',)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from manta.controllers.raycronjob.events import status_events
 from manta.controllers.raycronjob.plan import plan
 from manta.controllers.raycronjob.status import next_status
 from manta.kube.errors import Forbidden, Unreachable
@@ -75,3 +76,10 @@ def test_an_invalid_spec_is_a_condition_until_it_is_corrected() -> None:
 def test_a_child_of_a_tick_that_is_still_to_come_is_not_believed() -> None:
     snapshot = seen(NOW, a_cron(suspend=True), a_child(TICK + timedelta(hours=1)))
     assert next_status(snapshot, UNTRIED) == snapshot.cron.status
+
+
+def test_a_suspended_one_says_so_until_it_is_deleted() -> None:
+    [event] = status_events(seen(NOW, a_cron(suspend=True)))
+    assert (event.type, event.reason, event.action) == ("Normal", "SuspendedRayCronJob", "Suspend")
+    gone = a_cron(suspend=True, meta={"deletionTimestamp": "2026-01-01T12:05:00Z"})
+    assert list(status_events(seen(NOW, gone))) == []
