@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,16 +19,19 @@ from manta.api.resources import (
     RESOURCE_QUOTAS,
     ROLES,
     SECRETS,
+    SERVICE_ACCOUNTS,
     SERVICES,
 )
 from manta.controllers.raycluster import controller
 from manta.controllers.raycluster.plan import plan
 from manta.rules.settings import FeatureGates, Settings
+from manta.runtime.manager import Manager
 from support.fakenodes import fake_cluster
-from support.raycluster import NAMESPACE, container, group, template
+from support.raycluster import NAMESPACE, container, group, ray_cluster, template
+from support.raycluster_scenario import Scenario, decode
 from support.raycrds import ray_crds
 from support.rayoperator import condition, operated, start_operator
-from support.virtual import virtually
+from support.virtual import virtual_plane, virtually
 
 WORKER = "ray.io/node-type=worker"
 HEAD = "ray.io/node-type=head"
@@ -395,6 +399,30 @@ async def test_c01_a_second_head_made_by_hand_is_removed() -> None:
         assert (await op.pods(node="head"))[0]["metadata"]["uid"] == head["metadata"]["uid"]
 
 
+@virtually
+async def test_a_worker_too_many_goes_if_nobody_else_controls_it() -> None:
+    async with operated() as op:
+        await op.create()
+        await op.until_ready()
+        made = await op.client.create(SERVICE_ACCOUNTS, NAMESPACE, {"metadata": {"name": "x"}})
+        other: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "name": "x",
+            "controller": True,
+        }
+        other["uid"] = made.metadata.uid
+        [worker] = await op.pods(node="worker")
+        for name, owners in (("theirs", [other]), ("nobodys", [])):
+            meta = {"name": name, "labels": worker["metadata"]["labels"], "ownerReferences": owners}
+            pod = {"metadata": meta, "spec": {"containers": [container()]}}
+            await op.client.create(PODS, NAMESPACE, pod)
+        await op.cluster.until_gone(PODS, "nobodys", NAMESPACE)
+        await asyncio.sleep(60)
+        left = {pod["metadata"]["name"] for pod in await op.pods(node="worker")}
+        assert left == {"theirs", worker["metadata"]["name"]}
+
+
 # ── GCS fault tolerance ──────────────────────────────────────────────────────────────────
 
 REDIS = {"redisAddress": "redis:6379"}
@@ -601,3 +629,16 @@ async def test_c41_idle_clusters_ask_for_nothing_but_their_watches() -> None:
         before = len([one for one in op.faults.log if not one.watch])
         await asyncio.sleep(1200)  # four resyncs of each
         assert len([one for one in op.faults.log if not one.watch]) == before
+
+
+@virtually
+async def test_c41_resyncs_are_spread_over_a_tenth_of_the_interval() -> None:
+    scenario = Scenario(decode(ray_cluster()))
+    scenario.settle()
+    async with virtual_plane(crds=ray_crds()) as plane:
+        manager, settings = Manager(plane.client, plane.clock, Random(1)), Settings()
+        reconciler = controller.RayClusterReconciler(manager, settings)
+        times = {reconciler.resync_in(scenario.snapshot()) for _ in range(20)}
+        assert len(times) == 20
+        interval = settings.cluster_resync
+        assert all(time and interval <= time <= interval * 1.1 for time in times)

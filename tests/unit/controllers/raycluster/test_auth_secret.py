@@ -122,9 +122,12 @@ def test_what_is_not_ours_to_make_is_not_made(options: dict[str, Any]) -> None:
     assert secrets(scenario) == []
 
 
-def test_a_secret_that_is_refused_stops_nothing_else() -> None:
+@pytest.mark.parametrize("kinds", [["worker"], ["head", "worker"]], ids=["worker", "head too"])
+def test_a_secret_that_is_refused_stops_nothing_else(kinds: list[str]) -> None:
     scenario = settled(**TOKEN)
-    awaits(scenario.workers()[0])
+    for pod in scenario.of("Pod"):
+        if pod["metadata"]["labels"]["ray.io/node-type"] in kinds:
+            awaits(pod)
     scenario.set_spec(ray_cluster(groups=[group(replicas=3)], **TOKEN))
 
     def no_secret(action: Action) -> Exception | None:

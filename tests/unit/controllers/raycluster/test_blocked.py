@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from manta.api.conditions import find
 from manta.api.meta import Condition
+from manta.api.ray.cluster import RayClusterStatus
 from manta.api.resources import PODS
 from manta.api.times import format_time
 from manta.controllers.raycluster.events import Cause
-from manta.controllers.raycluster.status_events import spec_warnings
+from manta.controllers.raycluster.status_events import spec_warnings, status_events
 from manta.reconcile.actions import Create
 from support.raycluster import group, ray_cluster
 from support.raycluster_scenario import Scenario, decode, denied, set_failed, set_running
@@ -324,7 +326,8 @@ def test_c23_the_first_failure_is_replaced_at_once() -> None:
     assert [one.cause for one in scenario.plan().actions] == [Cause.UNHEALTHY_WORKER]
 
 
-def test_c23_a_pod_that_lived_long_is_replaced_at_once_even_in_trouble() -> None:
+@pytest.mark.parametrize("seconds", [300, 600])
+def test_c23_a_pod_that_lived_long_is_replaced_at_once_even_in_trouble(seconds: int) -> None:
     scenario = Scenario(decode(ray_cluster(groups=[group("a"), group("b")])))
     fail_for_a = [one for one in scenario.reconcile().actions if isinstance(one, Create)]
     assert fail_for_a
@@ -333,7 +336,7 @@ def test_c23_a_pod_that_lived_long_is_replaced_at_once_even_in_trouble() -> None
     scenario.reconcile()
     late = scenario.workers("a")[0]
     late["metadata"]["creationTimestamp"] = format_time(scenario.now + timedelta(seconds=1))
-    scenario.now += timedelta(minutes=10)
+    scenario.now += timedelta(seconds=1 + seconds)
     set_failed(late, scenario.now)
     assert [one.cause for one in scenario.plan().actions] == [Cause.UNHEALTHY_WORKER]
 
@@ -365,9 +368,12 @@ def test_an_invalid_change_leaves_a_running_cluster_running() -> None:
     scenario.set_spec(ray_cluster(groups=[group("a"), group("a")]))
     assert scenario.reconcile().actions == ()
     assert scenario.cluster.status.state == "ready"
+    set_running(scenario.workers()[0], ready=False)
     scenario.set_spec(ray_cluster())
-    scenario.settle()
-    assert blocked(scenario) is None
+    for _ in range(2):
+        scenario.reconcile()
+        scenario.now += timedelta(seconds=3)
+    assert blocked(scenario) is None, "it is corrected, although a Pod is not ready"
     assert len(scenario.pods) == 2
 
 
@@ -396,3 +402,21 @@ def test_a_bad_annotation_and_an_advice_are_a_matter_of_the_spec() -> None:
     advised = Scenario(decode(ray_cluster(groups=[group(replicas=9, maxReplicas=4)])))
     [event] = spec_warnings(advised.snapshot())
     assert (event.type, event.reason) == ("Warning", "InvalidRayClusterSpec")
+
+
+@pytest.mark.parametrize(
+    ("known", "is_told"), [("", True), ("another problem", True), ("exceeded quota", False)]
+)
+def test_c33_a_blockage_repeats_the_warnings_only_when_it_is_new(known: str, is_told: bool) -> None:
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=9, maxReplicas=4)])))
+    scenario.settle()
+
+    def with_problem(message: str) -> RayClusterStatus:
+        why = Condition(type="Blocked", status="True", reason="Forbidden", message=message)
+        return msgspec.structs.replace(
+            scenario.cluster.status, conditions=(why,) if message else ()
+        )
+
+    before, after = with_problem(known), with_problem("exceeded quota")
+    scenario.cluster = msgspec.structs.replace(scenario.cluster, status=before)
+    assert bool(status_events(scenario.snapshot(), after)) is is_told

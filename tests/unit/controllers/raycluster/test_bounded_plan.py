@@ -67,8 +67,11 @@ def test_a_group_after_replicas_that_exceed_the_bound_waits_for_the_next_plan() 
     assert "small" in plan.unfinished
 
 
-def test_a_plan_that_fits_is_finished() -> None:
-    plan = Scenario(decode(ray_cluster(groups=[group(replicas=300, maxReplicas=300)]))).plan()
+@pytest.mark.parametrize("replicas", [300, MAX_CREATIONS])
+def test_a_plan_that_fits_is_finished(replicas: int) -> None:
+    groups = [group(replicas=replicas, maxReplicas=replicas)]
+    plan = Scenario(decode(ray_cluster(groups=groups))).plan()
+    assert len(creations(plan)) > replicas
     assert plan.unfinished == ""
 
 

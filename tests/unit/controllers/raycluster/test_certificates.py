@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from manta.api.ray import names
 from manta.api.resources import CERTIFICATES, SECRETS
+from manta.api.times import format_time
+from manta.controllers.raycluster.status_events import spec_warnings
 from manta.rules.settings import FeatureGates, Settings
 from support.raycluster import ray_cluster
 from support.raycluster_scenario import Scenario, decode
@@ -41,6 +44,14 @@ def test_the_secrets_of_all_three_certificates_have_an_owner(scenario: Scenario)
     secrets = [one["spec"]["secretName"] for one in scenario.of("Certificate")]
     assert len(secrets) == 3
     assert all(owners(scenario, secret) for secret in secrets)
+
+
+def test_a_certificate_that_is_not_renewed_in_time_is_warned_of(scenario: Scenario) -> None:
+    [certificate] = [one for one in scenario.of("Certificate") if "head" in one["metadata"]["name"]]
+    certificate["status"]["notAfter"] = format_time(scenario.now + timedelta(minutes=5))
+    [event] = spec_warnings(scenario.snapshot())
+    assert (event.type, event.reason) == ("Warning", "MTLSCertificateExpiringSoon")
+    assert certificate["metadata"]["name"] in event.note
 
 
 def test_a_certificate_that_someone_slipped_in_gets_no_secret(scenario: Scenario) -> None:

@@ -110,6 +110,14 @@ def test_before_the_first_list_nothing_is_made_for_a_cluster_that_rests() -> Non
     assert plan_head_pdb(unknown).actions == ()
 
 
+def test_before_the_first_list_a_cluster_that_resumes_gets_one_with_its_new_head() -> None:
+    scenario = Scenario(decode(ray_cluster(annotations=PROTECTED, suspend=True)))
+    scenario.settle()
+    scenario.set_spec(ray_cluster(suspend=False))
+    unknown = replace(scenario.snapshot(), pdbs_listed=False, head_pdb=None)
+    assert [one.cause for one in plan_head_pdb(unknown).actions] == [Cause.HEAD_BUDGET]
+
+
 def refused(action: Action) -> Exception | None:
     is_budget = isinstance(action, Create) and action.resource == POD_DISRUPTION_BUDGETS
     return ApiError(403, "Forbidden", "no budgets here") if is_budget else None

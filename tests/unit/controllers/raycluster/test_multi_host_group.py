@@ -79,6 +79,14 @@ def test_naming_one_host_deletes_its_whole_replica_once() -> None:
     assert chosen in deleted
 
 
+def test_a_replica_that_is_named_keeps_its_place_until_it_is_gone() -> None:
+    scenario = settled(enableInTreeAutoscaling=True)
+    chosen = scenario.workers()[5]["metadata"]["name"]
+    named = group(replicas=2, numOfHosts=4, scaleStrategy={"workersToDelete": [chosen]})
+    scenario.set_spec(ray_cluster(groups=[named], enableInTreeAutoscaling=True))
+    assert [one.cause for one in scenario.plan().actions] == [Cause.NAMED_FOR_DELETION] * 4
+
+
 def test_scaling_down_removes_the_highest_replica_whole() -> None:
     scenario = settled(replicas=3, hosts=2)
     scenario.set_spec(ray_cluster(groups=[group(replicas=2, numOfHosts=2)]))

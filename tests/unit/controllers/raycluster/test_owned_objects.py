@@ -16,6 +16,7 @@ from manta.api.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
+from manta.api.well_known import ANNOTATION_INGRESS_CLASS
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.status_events import spec_warnings
 from manta.kube.errors import ApiError
@@ -134,6 +135,9 @@ def test_c47_what_cannot_be_changed_is_never_tried() -> None:
     scenario = settled()
     scenario.set_spec(ray_cluster(head={"serviceType": "NodePort"}))
     assert causes(scenario) == []  # headless for life
+    scenario = settled(head={"serviceType": "NodePort"})
+    scenario.set_spec(ray_cluster())
+    assert causes(scenario) == []  # and never without an address again
 
 
 def test_a_type_that_can_be_changed_is() -> None:
@@ -331,6 +335,20 @@ def test_c85_a_single_value_that_somebody_changed_comes_back() -> None:
     assert rule["http"]["paths"][0]["path"] == "/"
 
 
+def test_another_class_and_other_certificates_reach_the_ingress() -> None:
+    head = {"enableIngress": True, "ingressOptions": {"tls": [{"secretName": "old"}]}}
+    scenario = settled(head=head, annotations={ANNOTATION_INGRESS_CLASS: "nginx"})
+    ingress = scenario.objects[INGRESSES, "demo-head-ingress"]
+    ingress["spec"]["ingressClassName"] = "other"
+    corrected(scenario)
+    options = {"tls": [{"secretName": "new", "hosts": ["ray.example.com"]}]}
+    scenario.set_spec(ray_cluster(head={"enableIngress": True, "ingressOptions": options}))
+    corrected(scenario)
+    spec = scenario.objects[INGRESSES, "demo-head-ingress"]["spec"]
+    assert spec["ingressClassName"] == "nginx"
+    assert spec["tls"] == options["tls"]
+
+
 def test_an_ingress_stays_when_it_is_switched_off() -> None:
     scenario = settled(head={"enableIngress": True})
     scenario.set_spec(ray_cluster())
@@ -425,7 +443,7 @@ def test_an_existing_claim_that_differs_is_reported_and_kept() -> None:
     scenario.set_spec(ray_cluster(**different))
     assert causes(scenario) == []
     [event] = spec_warnings(scenario.snapshot())
-    assert event.reason == "FailedToCreatePVC"
+    assert (event.type, event.reason, event.action) == ("Warning", "FailedToCreatePVC", "Create")
     assert "size, storageClassName, accessModes" in event.note
 
 

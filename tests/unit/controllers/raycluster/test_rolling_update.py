@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from manta.api.ray import names
 from manta.api.resources import CONTROLLER_REVISIONS, PODS
+from manta.api.times import format_time
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.plan import plan
 from manta.reconcile.actions import Delete
 from support.raycluster import container, group, template
-from support.raycluster_scenario import Scenario, set_running
+from support.raycluster_scenario import EPOCH, Scenario, decode, set_running
 from support.rollout import (
     BAD,
     NEXT,
     REDIS,
+    a_cluster,
     a_rollout,
     annotate,
     check_limits,
@@ -484,4 +487,90 @@ def test_a_revision_that_is_complete_after_all_is_no_longer_failed() -> None:
     assert condition(scenario) == ("False", "Complete", "all Pods are of revision 2")
     edit(scenario, workers(image=BAD), upgradeStrategy=rolling(onFailure="rollback"))
     roll(scenario)
+    assert condition(scenario) == ("False", "Complete", "all Pods are of revision 2")
+
+
+def aged(pods: list[dict[str, Any]]) -> list[str]:
+    """Give the Pods an age; the names from the oldest to the newest, which is against their alphabet."""
+    pods.sort(key=lambda pod: str(pod["metadata"]["name"]), reverse=True)
+    for number, pod in enumerate(pods):
+        born = EPOCH - timedelta(hours=9 - number)
+        pod["metadata"]["creationTimestamp"] = format_time(born)
+    return [pod["metadata"]["name"] for pod in pods]
+
+
+def test_a_paused_update_follows_a_smaller_group_and_takes_the_newest_worker() -> None:
+    scenario = a_rollout()
+    pods = aged(scenario.workers())
+    edit(scenario, workers(replicas=2, image=NEXT), upgradeStrategy=rolling(paused=True))
+    roll(scenario)
+    assert [pod["metadata"]["name"] for pod in scenario.workers()] == [
+        name for name in scenario.pods if name in pods[:2]
+    ]
+    assert {one.cause for one in scenario.log if isinstance(one, Delete)} == {Cause.SCALE_DOWN}
+
+
+def test_a_group_that_waits_for_a_worker_still_shrinks() -> None:
+    """It is its turn, although nothing is left to replace."""
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT))
+    while not all(image == NEXT for image in images(scenario)) or len(scenario.workers()) > 3:
+        scenario.reconcile()
+        tick(scenario)
+    set_running(scenario.workers()[0], ready=False)
+    edit(scenario, workers(replicas=2, image=NEXT))
+    scenario.reconcile()
+    gone = [one for one in scenario.log if isinstance(one, Delete)][-1]
+    assert gone.cause == Cause.SCALE_DOWN
+
+
+def test_a_new_cluster_is_complete_only_when_its_workers_are_ready() -> None:
+    scenario = Scenario(decode(a_cluster(upgradeStrategy=rolling())))
+    for _ in range(4):
+        scenario.reconcile()
+        for head in scenario.heads():
+            set_running(head)
+        scenario.now += timedelta(seconds=3)
+    assert condition(scenario)[:2] == ("False", "Starting")
+    roll(scenario)
+    assert condition(scenario)[:2] == ("False", "Complete")
+
+
+def test_a_worker_that_is_lost_from_the_first_revision_is_no_update() -> None:
+    scenario = a_rollout()
+    del scenario.objects[PODS, scenario.workers()[0]["metadata"]["name"]]
+    for _ in range(4):
+        scenario.reconcile()
+        scenario.now += timedelta(seconds=3)
+    rollout = scenario.snapshot().rollout
+    assert rollout is not None
+    assert rollout.is_complete
+
+
+def test_an_update_has_begun_as_soon_as_one_pod_is_outdated_and_until_the_last_is_ready() -> None:
+    scenario = a_rollout(workers(replicas=1))
+    edit(scenario, workers(replicas=1, image=NEXT))
+    scenario.reconcile()
+    rollout = scenario.snapshot().rollout
+    assert rollout is not None
+    assert rollout.outdated
+    assert rollout.has_begun
+    while images(scenario) != [NEXT]:
+        scenario.reconcile()
+        tick(scenario)
+    set_running(scenario.workers()[0], ready=False)
+    rollout = scenario.snapshot().rollout
+    assert rollout is not None
+    assert not rollout.outdated
+    assert rollout.has_begun
+
+
+def test_a_head_that_is_not_ready_for_a_while_after_the_update_is_no_part_of_it() -> None:
+    scenario = a_rollout()
+    edit(scenario, workers(image=NEXT))
+    roll(scenario)
+    set_running(scenario.heads()[0], ready=False)
+    for _ in range(4):
+        scenario.reconcile()
+        scenario.now += timedelta(seconds=3)
     assert condition(scenario) == ("False", "Complete", "all Pods are of revision 2")

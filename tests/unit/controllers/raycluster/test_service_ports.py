@@ -200,6 +200,18 @@ def test_a_port_of_the_users_own_head_service_goes_with_the_spec() -> None:
     assert "own" not in corrected(scenario)
 
 
+def test_a_port_that_the_head_service_gets_beside_a_running_head_goes_with_the_spec_too() -> None:
+    def custom(*ports: Json) -> Json:
+        return with_ports(head={"headService": {"spec": {"ports": list(ports)}}})
+
+    first = {"name": "dashboard", "port": 80, "targetPort": 8265}
+    scenario = a_scenario(head=custom(first)["spec"]["headGroupSpec"])
+    scenario.set_spec(custom(first, {"name": "own", "port": 7000}))
+    assert "own" in corrected(scenario)
+    scenario.set_spec(custom(first))
+    assert "own" not in corrected(scenario)
+
+
 def test_the_serve_service_follows_the_serve_ports() -> None:
     scenario = a_scenario(port("serve", 8000), port("serve-grpc", 9000), annotations=SERVE)
     edit_and_replace_head(scenario, with_ports(port("serve", 8000)))

@@ -324,6 +324,18 @@ def test_times_and_generation_alone_are_no_reason_to_write() -> None:
     assert not differs(snapshot.cluster.status, new)
 
 
+@pytest.mark.parametrize(("hosts", "written"), [(1, False), (2, True)])
+def test_a_generation_alone_is_written_where_a_pruned_field_would_delete_pods(
+    hosts: int, written: bool
+) -> None:
+    groups = [group(numOfHosts=hosts)]
+    scenario = settled(groups=groups)
+    scenario.set_spec(ray_cluster(groups=groups, headServiceAnnotations={"a": "b"}))
+    scenario.settle()
+    is_known = scenario.cluster.status.observed_generation == scenario.cluster.metadata.generation
+    assert is_known is written
+
+
 def test_without_the_gate_there_are_no_conditions() -> None:
     scenario = Scenario(decode(ray_cluster()))
     gates = replace(scenario.settings.gates, ray_cluster_status_conditions=False)

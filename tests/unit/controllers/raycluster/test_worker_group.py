@@ -129,8 +129,8 @@ def test_c05_victims_come_in_the_documented_order() -> None:
     pods[0]["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     pods[1]["status"] = {"phase": "Pending"}
     pods[2]["status"] = {"phase": "Pending"}
-    pods[2]["spec"]["nodeName"] = ""
-    order = [pods[2], pods[1], pods[0], pods[4], pods[3]]
+    pods[1]["spec"]["nodeName"] = ""
+    order = [pods[1], pods[2], pods[0], pods[4], pods[3]]
     for count in range(1, 6):
         scenario.set_spec(ray_cluster(groups=[group(replicas=5 - count)]))
         candidates = [one.key.name for one in scenario.plan().actions]
