@@ -26,7 +26,7 @@ from manta.controllers.raycluster.facts import (
 )
 from manta.controllers.raycluster.leftovers import REMAINS, stuck_because
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
-from manta.controllers.raycluster.status_events import invalid_reason
+from manta.controllers.raycluster.status_events import INVALID_REASONS, invalid_reason
 from manta.reconcile.failures import blockage_of, is_routine
 from manta.reconcile.outcome import Outcome
 from manta.rules.pod_health import (
@@ -65,9 +65,9 @@ def blocked_condition(
     problem = _obstacle(snapshot) or waits_for or _blocked_pods(snapshot)
     if problem is not None:
         return _condition(problem)
-    if known is None or known.reason.startswith("Invalid") or snapshot.cluster.spec.suspend:
+    if known is None or snapshot.cluster.spec.suspend:
         return None
-    if known.reason == REMAINS:
+    if known.reason in (*INVALID_REASONS, REMAINS):
         return None
     is_over = pods_ready and (known.reason != POD_FAILED or is_stable(snapshot))
     return None if is_over else known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from manta.api.conditions import find
 from manta.api.ray.cluster import ClusterConditionType, RayClusterStatus
@@ -18,11 +19,12 @@ from manta.reconcile.events import Event
 from manta.rules.advice import cluster_advice
 from manta.rules.validation.violation import Violation, violations_message
 
-_NAME, _STATUS, _SPEC = (
+INVALID_REASONS: Final = (
     "InvalidRayClusterMetadata",
     "InvalidRayClusterStatus",
     "InvalidRayClusterSpec",
 )
+_NAME, _STATUS, _SPEC = INVALID_REASONS
 
 
 def status_events(snapshot: ClusterSnapshot, new: RayClusterStatus) -> list[Event]:

@@ -194,11 +194,12 @@ def test_a_crash_loop_tells_the_last_exit_code() -> None:
     assert "last exit code 137 (OOMKilled)" in message(scenario)
 
 
-def test_a_problem_is_reported_until_all_pods_are_ready() -> None:
+@pytest.mark.parametrize("reason", ["ErrImagePull", "InvalidImageName"])
+def test_a_problem_is_reported_until_all_pods_are_ready(reason: str) -> None:
     scenario = Scenario(decode(ray_cluster()))
     scenario.reconcile()
     [worker] = scenario.workers()
-    state = {"waiting": {"reason": "ErrImagePull"}}
+    state = {"waiting": {"reason": reason}}
     worker["status"] = {"containerStatuses": [{"name": "ray", "state": state}]}
     scenario.reconcile()
     since = blocked(scenario)

@@ -6,13 +6,15 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from manta.api.core import Pod
 from manta.api.meta import ObjectMeta
 from manta.api.resources import PODS
 from manta.api.times import format_time
 from manta.controllers.raycluster.events import Cause
 from manta.controllers.raycluster.facts import has_further_hosts
-from manta.kube.errors import Forbidden
+from manta.kube.errors import ApiError, Forbidden, Invalid
 from manta.reconcile.actions import Action, Create, Delete
 from support.raycluster import group, ray_cluster
 from support.raycluster_scenario import Scenario, decode, set_failed
@@ -140,13 +142,21 @@ def test_c93_the_pods_of_a_multi_host_group_have_the_same_volumes_as_others() ->
     assert multi.workers()[0]["spec"]["volumes"] == single.workers()[0]["spec"]["volumes"]
 
 
-def test_c92_a_replica_that_is_refused_a_host_is_tried_ever_more_slowly() -> None:
-    """Quota for three of four: what was made is not removed and made again without end."""
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Forbidden(403, "Forbidden", "exceeded quota"),
+        Invalid(422, "Invalid", "ValidatingAdmissionPolicy 'p' denied request: no"),
+    ],
+    ids=["quota", "policy"],
+)
+def test_c92_a_replica_that_is_refused_a_host_is_tried_ever_more_slowly(refusal: ApiError) -> None:
+    """Three of four are allowed: what was made is not removed and made again without end."""
     scenario = Scenario(decode(ray_cluster(groups=[group(replicas=1, numOfHosts=4)])))
 
     def quota(action: Action) -> Exception | None:
         is_last = isinstance(action, Create) and len(scenario.workers()) == 3
-        return Forbidden(403, "Forbidden", "exceeded quota") if is_last else None
+        return refusal if is_last else None
 
     made: list[int] = []
     for second in range(700):
