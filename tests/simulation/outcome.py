@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from manta.api.ray import names
+from manta.api.times import parse_time
+from support.virtual_time import EPOCH
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -16,7 +20,7 @@ Object = dict[str, Any]
 Outcome = dict[str, Any]
 INVALID = "invalid"
 KEPT = "kept"
-"""What a RayService, or an autoscaled cluster, keeps from before an edit."""
+"""What a RayService, or an autoscaled cluster, keeps from before an edit; or a RayJob whose end is to come."""
 HEADLESS = "headless"
 INCREMENTAL = "NewClusterWithIncrementalUpgrade"
 RAY = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io", "raycronjobs.ray.io")
@@ -60,6 +64,8 @@ def outcome_of(world: World) -> Outcome:
                     said[KEPT] = "a Pod that no node has room for"
                 elif resource == "rayclusters.ray.io" and _is_autoscaled(one):
                     said[KEPT] = "own workers"
+                elif resource == "rayjobs.ray.io" and _ends_later(one):
+                    said[KEPT] = "its end"
                 found[f"{resource} {one['metadata']['name']}"] = said
     return found
 
@@ -94,6 +100,14 @@ def _is_autoscaled(cluster: Object) -> bool:
     return edited and bool(cluster["spec"].get("enableInTreeAutoscaling"))
 
 
+def _ends_later(job: Object) -> bool:
+    """A RayJob that ended while the clock of its operator was ahead: the time of its end is still to come, and what is
+    deleted after it waits until then, as in KubeRay and for Jobs in Kubernetes. Too late is better than too early."""
+    ended = (job.get("status") or {}).get("endTime") or ""
+    now = EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
+    return ended != "" and parse_time(ended) > now
+
+
 _OF_WORKERS = ("workers", "pods")
 _OF_PODS = ("state", "conditions", "workers", "pods")
 _OF_CLUSTER = ("clusters", "objects", "endpoints")
@@ -112,12 +126,14 @@ def _waits_for_old_pod(cluster: Object) -> bool:
 
 
 def _comparable(said: Outcome, kept: str) -> Outcome:
-    """The outcome without what the object keeps from before an edit."""
+    """The outcome without what the object keeps."""
     said = {key: value for key, value in said.items() if key not in (KEPT, INVALID)}
     if kept == "own workers":
         said = {key: value for key, value in said.items() if key not in _OF_WORKERS}
     elif kept == "a Pod that no node has room for":
         said = {key: value for key, value in said.items() if key not in _OF_PODS}
+    elif kept == "its end":
+        said = {key: value for key, value in said.items() if key != "clusters"}
     elif kept == "workers":
         said["endpoints"] = bool(said["endpoints"])
         said["clusters"] = [
