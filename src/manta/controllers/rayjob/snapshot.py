@@ -98,20 +98,18 @@ class JobSnapshot:
         """K8sJobMode for an unknown mode, which is a violation that the plan reports.
 
         A cluster whose head has the submitter beside it keeps it: an edit of the mode does not change that a lost
-        head would submit the job again.
+        head would submit the job again. One that was made without it never gets it: an edit to SidecarMode counts
+        for the next attempt, and this one goes on with its submitter Job, or over HTTP.
         """
-        if self._has_sidecar:
-            return SubmissionMode.SIDECAR
         named = (one for one in SubmissionMode if one == self.spec.submission_mode)
-        return next(named, SubmissionMode.K8S_JOB)
-
-    @property
-    def _has_sidecar(self) -> bool:
+        mode = next(named, SubmissionMode.K8S_JOB)
         if self.cluster is None or not self.owns(self.cluster.metadata):
-            return False
-        pod = self.cluster.spec.head_group_spec.template.get("spec") or {}
-        containers = pod.get("containers") or ()
-        return any(one.get("name") == names.CONTAINER_SUBMITTER for one in containers)
+            return mode
+        if _has_sidecar(self.cluster):
+            return SubmissionMode.SIDECAR
+        if mode is SubmissionMode.SIDECAR:
+            return SubmissionMode.K8S_JOB if self.submitter else SubmissionMode.HTTP
+        return mode
 
     @property
     def borrows_cluster(self) -> bool:
@@ -194,3 +192,10 @@ class JobSnapshot:
     def suffix(self, what: str) -> str:
         """Five characters for a name, equal for equal arguments within one reconcile."""
         return suffix(self.seed, self.job.metadata.uid, what)
+
+
+def _has_sidecar(cluster: RayCluster) -> bool:
+    """Whether the head has the submitter beside it."""
+    pod = cluster.spec.head_group_spec.template.get("spec") or {}
+    containers = pod.get("containers") or ()
+    return any(one.get("name") == names.CONTAINER_SUBMITTER for one in containers)

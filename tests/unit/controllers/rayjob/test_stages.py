@@ -18,6 +18,7 @@ from manta.api.ray.cluster import (
     RayClusterStatus,
 )
 from manta.api.ray.job import JobDeploymentStatus as Stage
+from manta.api.ray.job import SubmissionMode
 from manta.api.ray.resources import RAY_CLUSTERS, RAY_JOBS
 from manta.api.resources import JOBS
 from manta.api.times import format_time
@@ -448,6 +449,13 @@ def test_a_job_that_waits_for_its_user_can_be_suspended_and_has_a_deadline() -> 
 # ── beside the head ──────────────────────────────────────────────────────────────────────
 
 
+def with_sidecar(cluster: RayCluster) -> RayCluster:
+    made = {"spec": {"containers": [{"name": "ray-head"}, {"name": "ray-job-submitter"}]}}
+    head = msgspec.structs.replace(cluster.spec.head_group_spec, template=made)
+    spec = msgspec.structs.replace(cluster.spec, head_group_spec=head)
+    return msgspec.structs.replace(cluster, spec=spec)
+
+
 def beside(uid: str, *, ready: bool, noted: str = "", sidecar: Any = None) -> JobSnapshot:
     """SidecarMode while the cluster is not ready: the submitter runs, Ray may not be up yet."""
     state = sidecar or {"running": {}}
@@ -463,7 +471,7 @@ def beside(uid: str, *, ready: bool, noted: str = "", sidecar: Any = None) -> Jo
     snapshot = running(
         status={"jobDeploymentStatus": "Initializing"},
         spec={"submissionMode": "SidecarMode"},
-        cluster=a_cluster(state=""),
+        cluster=with_sidecar(a_cluster(state="")),
         head_pod=msgspec.convert(document, Pod),
     )
     annotations = {SUBMITTED_TO: f"demo-12345@demo-abcde@{noted}/0"} if noted else {}
@@ -510,18 +518,19 @@ def test_c56_a_sidecars_head_that_is_replaced_before_the_cluster_was_ready_is_lo
 def test_a_submitter_beside_the_head_stays_one_when_the_mode_is_edited(mode: str) -> None:
     """The next head would submit the job again."""
     snapshot = beside("h2", ready=False, noted="h1")
-    assert snapshot.cluster is not None
-    made = {"spec": {"containers": [{"name": "ray-head"}, {"name": "ray-job-submitter"}]}}
-    head = msgspec.structs.replace(snapshot.cluster.spec.head_group_spec, template=made)
-    spec = msgspec.structs.replace(snapshot.cluster.spec, head_group_spec=head)
     edited = msgspec.structs.replace(snapshot.job.spec, submission_mode=mode)
-    snapshot = replace(
-        snapshot,
-        cluster=msgspec.structs.replace(snapshot.cluster, spec=spec),
-        job=msgspec.structs.replace(snapshot.job, spec=edited),
-    )
+    snapshot = replace(snapshot, job=msgspec.structs.replace(snapshot.job, spec=edited))
     assert stage_after(snapshot) == Stage.FAILED
     assert Cause.SIDECAR_LOST in [one.cause for one in planned(snapshot).actions]
+
+
+def test_an_attempt_that_began_without_a_submitter_beside_its_head_gets_none() -> None:
+    """An edit to SidecarMode counts for the next attempt: this one would wait for ever for a submitter."""
+    edited = running(spec={"submissionMode": "SidecarMode"}, answer=JobNotFound())
+    assert edited.mode is SubmissionMode.HTTP
+    assert Cause.NOTE_HEAD in [one.cause for one in planned(edited).actions]
+    assert replace(edited, submitter=a_submitter()).mode is SubmissionMode.K8S_JOB
+    assert replace(edited, cluster=None).mode is SubmissionMode.SIDECAR
 
 
 def test_c56_a_sidecars_head_that_was_there_and_is_gone_is_lost_whatever_was_stored() -> None:
