@@ -286,6 +286,19 @@ def test_c40_a_silent_dashboard_is_borne_for_300_seconds() -> None:
     )
 
 
+def test_a_silence_that_a_clock_ahead_dated_counts_from_now_on() -> None:
+    """The RayJob would be Running for as long as the clock was wrong."""
+    status = {
+        "jobStatusCheckFailureStartTime": format_time(NOW + timedelta(days=1)),
+        "message": "the dashboard does not answer: timeout",
+    }
+    silent = running(status=status, answer=DashboardUnreachable("timeout"))
+    after = status_after(silent, UNTRIED)
+    assert after.job_deployment_status == Stage.RUNNING
+    assert after.job_status_check_failure_start_time == format_time(NOW)
+    assert plan(silent).wakeup == timedelta(seconds=300)
+
+
 def test_an_answer_clears_the_start_of_failures() -> None:
     since = format_time(NOW - timedelta(seconds=250))
     snapshot = running(

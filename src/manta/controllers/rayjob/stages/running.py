@@ -37,6 +37,7 @@ from manta.controllers.rayjob.snapshot import (
 from manta.controllers.rayjob.stages.dashboard_timeout import (
     dashboard_timed_out,
     dashboard_unreachable,
+    failing_since,
 )
 from manta.controllers.rayjob.stages.head_lost import delete_submitter, head_lost
 from manta.controllers.rayjob.stages.initializing import missed_active_deadline, record_head
@@ -187,7 +188,7 @@ def _submit(snapshot: JobSnapshot) -> JobStep:
         return stay(do(record_head(snapshot)))
     key = Key(meta.namespace, status.ray_cluster_name)
     call = Call("submit", key, Cause.SUBMIT_BY_HTTP, arguments={"job_id": status.job_id})
-    since = status.job_status_check_failure_start_time or format_time(snapshot.now)
+    since = failing_since(snapshot) or format_time(snapshot.now)
     return stay(
         do(call),
         on_failure={"job_status_check_failure_start_time": since},
