@@ -29,6 +29,15 @@ def is_ready(pod: Pod) -> bool:
     return is_running(pod) and is_true(pod.status.conditions, "Ready")
 
 
+def is_ready_but_for(pod: Pod, container: str) -> bool:
+    """Whether it is not ready only because this container has ended, with exit code 0."""
+    status = pod.container_status(container)
+    ended = status.state.terminated if status else None
+    others = [one for one in pod.status.container_statuses if one is not status]
+    ended_well = ended is not None and ended.exit_code == 0
+    return is_running(pod) and ended_well and bool(others) and all(one.ready for one in others)
+
+
 def runs_ray(pod: Pod) -> bool:
     """Whether the Ray container runs now. If not, what it had in memory is gone, or was never there."""
     ray = _ray_container_status(pod)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -21,7 +21,7 @@ from manta.manifests.certificates import certificate_name
 from manta.manifests.gcs_fault_tolerance import build_claim, claim_is_the_users
 from manta.manifests.network_policy import build_network_policies
 from manta.reconcile.actions import Manifest
-from manta.rules.pod_health import Phase, is_ready, is_terminating
+from manta.rules.pod_health import Phase, is_ready, is_ready_but_for, is_terminating
 from manta.rules.rolling_update import rolling_update
 from manta.rules.running_head import as_it_runs
 from manta.rules.scaling import desired_pods
@@ -55,7 +55,8 @@ def is_ours(snapshot: ClusterSnapshot, live: HasMetadata) -> bool:
 
 def all_pods_ready(snapshot: ClusterSnapshot) -> bool:
     """The head and all wanted workers exist and are ready, and there is no other Pod, but for workers that only the
-    autoscaler may take away."""
+    autoscaler may take away. A head whose submitter has ended well counts as ready: it is all that it will be, and
+    the last worker may come after that."""
     pods = [pod for pod in snapshot.pods if not lost_because(snapshot, pod)]
     wanted = 1
     for group in snapshot.cluster.spec.worker_group_specs:
@@ -66,11 +67,10 @@ def all_pods_ready(snapshot: ClusterSnapshot) -> bool:
             return False
         keeps_all = not group.suspend and not may_choose_pods(snapshot)
         wanted += there if keeps_all else least
-    return len(pods) == wanted and all_ready(pods)
-
-
-def all_ready(pods: Sequence[Pod]) -> bool:
-    return bool(pods) and all(is_ready(pod) for pod in pods)
+    beside = names.CONTAINER_SUBMITTER if snapshot.submits_beside_head else ""
+    return len(pods) == wanted and all(
+        is_ready(pod) or is_ready_but_for(pod, beside) for pod in pods
+    )
 
 
 def still_counts(snapshot: ClusterSnapshot, pod: Pod) -> bool:

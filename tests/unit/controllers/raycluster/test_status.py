@@ -59,6 +59,36 @@ def test_a_ready_cluster_says_all_that_kuberay_says() -> None:
     assert condition(scenario, "RayClusterProvisioned").reason == "AllPodRunningAndReadyFirstTime"
 
 
+@pytest.mark.parametrize(
+    ("labels", "code", "state"),
+    [
+        ({"ray.io/job-submission-mode": "SidecarMode"}, 0, "ready"),
+        ({"ray.io/job-submission-mode": "SidecarMode"}, 1, ""),
+        ({}, 0, ""),
+    ],
+)
+def test_a_worker_that_comes_after_the_submitter_beside_the_head_has_ended(
+    labels: dict[str, str], code: int, state: str
+) -> None:
+    """The container that submitted is never ready again: without it the head is all that it will be."""
+    scenario = Scenario(decode(ray_cluster(groups=[group(replicas=1)], labels=labels)))
+    while not scenario.workers():
+        scenario.reconcile()
+    scenario.now += timedelta(minutes=1)
+    for pod in list(scenario.pods.values()):
+        set_running(pod)
+    [head] = scenario.heads()
+    ended = {"name": "ray-job-submitter", "state": {"terminated": {"exitCode": code}}}
+    head["status"]["containerStatuses"].append(ended)
+    head["status"]["conditions"] = [
+        {"type": "Ready", "status": "False", "reason": "ContainersNotReady"}
+    ]
+    scenario.reconcile()
+    assert scenario.cluster.status.state == state
+    assert has(scenario, "Blocked") == bool(code)
+    assert condition(scenario, "HeadPodReady").status == "False"
+
+
 def test_the_budget_two_status_writes_until_ready() -> None:
     scenario = Scenario(decode(ray_cluster(groups=[group(replicas=3)])))
     scenario.reconcile()
