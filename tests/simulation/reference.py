@@ -14,15 +14,19 @@ import msgspec
 from manta.api.ray import names
 from simulation import actions
 from simulation.actions import policy
+from simulation.oracles import is_operator
 from simulation.outcome import INVALID, Outcome, differences, outcome_of
 from simulation.run import ENOUGH, Prepare, Quiet, Result, play, run
 from simulation.story import Step, Story
 from simulation.world import World, simulate
+from support.merge_patch import merged
 
 Object = dict[str, Any]
 JOBS = "rayjobs.ray.io "
 DEADLINES = ("activeDeadlineSeconds", "preRunningDeadlineSeconds")
 ENDED = ("Complete", "Failed", "Suspended")
+SHUTDOWN = ("shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "deletionStrategy")
+"""What becomes of the cluster of a RayJob that has ended."""
 OVERDUE = "JobDeploymentStatusTransitionGracePeriodExceeded"
 
 
@@ -156,7 +160,7 @@ def _may_end_otherwise(result: Result, name: str) -> bool:
 
 
 def _spec_of(objects: list[Object], name: str) -> Object:
-    found = [one for one in objects if (one["kind"], one["metadata"]["name"]) == ("RayJob", name)]
+    found = [one for one in objects if _is_job(one, name)]
     return dict(found[0]["spec"]) if found else {}
 
 
@@ -205,7 +209,7 @@ def _end_of(job: Outcome | None) -> str:
 
 def _variants(result: Result, name: str) -> Iterator[tuple[Story, list[Object]]]:
     """The same objects, where the job succeeds, fails, or misses a deadline, and was never suspended."""
-    for objects in _versions(result):
+    for objects in (*_versions(result), *_as_shut_down(result, name)):
         spec = _spec_of(objects, name)
         for suspend in dict.fromkeys((spec.get("suspend", False), False)):
             timeless = {key: value for key, value in spec.items() if key not in DEADLINES}
@@ -218,8 +222,44 @@ def _variants(result: Result, name: str) -> Iterator[tuple[Story, list[Object]]]
                     yield result.story, _with_spec(objects, name, {**timeless, field: 1})
 
 
-def _with_spec(objects: list[Object], name: str, spec: Object) -> list[Object]:
-    return [
-        {**one, "spec": spec} if (one["kind"], one["metadata"]["name"]) == ("RayJob", name) else one
-        for one in objects
+def _as_shut_down(result: Result, name: str) -> Iterator[list[Object]]:
+    """The objects, where the user asks that of the RayJob's cluster which they asked when an operator deleted it: a
+    later edit does not bring it back."""
+    at = _shut_down_at(result, name)
+    if at is None:
+        return
+    asked: Object = {}
+    for step in sorted(result.story.steps, key=lambda one: one.at):
+        args = step.args
+        if step.at >= at:
+            break
+        if step.do == "create" and _is_job(args["object"], name):
+            asked = args["object"]["spec"]
+        elif step.do == "edit" and (args["kind"], args["name"]) == ("RayJob", name):
+            asked = merged(asked, args["spec"])
+    spec = _spec_of(result.objects, name)
+    then = {key: one for key, one in spec.items() if key not in SHUTDOWN}
+    then |= {key: asked[key] for key in SHUTDOWN if key in asked}
+    if then != spec:
+        yield _with_spec(result.objects, name, then)
+
+
+def _shut_down_at(result: Result, name: str) -> float | None:
+    """When an operator deleted the last cluster of this RayJob."""
+    words = (line.split() for line in result.lines)
+    found = [
+        float(at)
+        for at, by, *what in words
+        if is_operator(by)
+        and what[:2] == ["DELETED", "rayclusters.ray.io"]
+        and what[2].startswith(f"default/{name}-")
     ]
+    return found[-1] if found else None
+
+
+def _is_job(found: Object, name: str) -> bool:
+    return (found["kind"], found["metadata"]["name"]) == ("RayJob", name)
+
+
+def _with_spec(objects: list[Object], name: str, spec: Object) -> list[Object]:
+    return [{**one, "spec": spec} if _is_job(one, name) else one for one in objects]
