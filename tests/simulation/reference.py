@@ -27,6 +27,10 @@ DEADLINES = ("activeDeadlineSeconds", "preRunningDeadlineSeconds")
 ENDED = ("Complete", "Failed", "Suspended")
 SHUTDOWN = ("shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "deletionStrategy")
 """What becomes of the cluster of a RayJob that has ended."""
+ENDS_OPERATOR = ("crash", "cut_off", "kill", "pause", "stop")
+"""Steps after which another process may lead, which watches only what its clusters ask for."""
+NOTICED = 15.0
+"""Seconds within which an operator that starts, or takes the lease over, has seen what changed."""
 OVERDUE = "JobDeploymentStatusTransitionGracePeriodExceeded"
 
 
@@ -45,8 +49,48 @@ def _compared(result: Result, outcome: Outcome) -> Iterator[str]:
         found, other = outcome.get(key), wanted.get(key)
         if key.startswith(JOBS) and _may_end_otherwise(result, key.removeprefix(JOBS)):
             yield from _job_differences(result, key, found, other)
-        elif said := list(differences(_in_time(result, found, other), other, f"/{key}")):
+        elif said := list(differences(_beside_limits(result, key, found, other), other, f"/{key}")):
             yield from () if _is_from_before(result, key, found, other) else said
+
+
+def _beside_limits(
+    result: Result, key: str, found: Outcome | None, other: Outcome | None
+) -> Outcome | None:
+    return _without_budget(result, key, _in_time(result, found, other), other)
+
+
+def _without_budget(
+    result: Result, key: str, found: Outcome | None, other: Outcome | None
+) -> Outcome | None:
+    """PodDisruptionBudgets are not watched before a cluster asks for one: if the annotation of a head is removed while
+    no operator runs, its budget stays (docs/guide/fault-tolerance.md)."""
+    budget, (resource, _, name) = "poddisruptionbudgets.policy <name>-head", key.partition(" ")
+    if resource != "rayclusters.ray.io" or found is None or other is None:
+        return found
+    if budget in other["objects"] or not _unprotected_unseen(result, name):
+        return found
+    return {**found, "objects": {k: one for k, one in found["objects"].items() if k != budget}}
+
+
+def _unprotected_unseen(result: Result, name: str) -> bool:
+    """Whether the operator that saw the budget may have ended before it saw the annotation go."""
+    steps = result.story.steps
+    removed = [
+        step.at
+        for step in steps
+        if step.do == "annotate"
+        and (step.args["kind"], step.args["name"]) == ("RayCluster", name)
+        and step.args["annotations"].get(names.ANNOTATION_PROTECT_HEAD, "true") != "true"
+    ]
+    ended = [(step.at, _down(step)) for step in steps if step.do in ENDS_OPERATOR]
+    return any(at - down <= then <= at + NOTICED for at in removed for then, down in ended)
+
+
+def _down(step: Step) -> float:
+    """For how long no operator may run. A crash comes with a write that may be long in coming."""
+    if step.do == "crash":
+        return float("inf")
+    return float(step.args.get("down", step.args.get("seconds", 0.0))) + NOTICED
 
 
 def _in_time(result: Result, found: Outcome | None, other: Outcome | None) -> Outcome | None:
