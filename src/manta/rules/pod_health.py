@@ -48,9 +48,15 @@ def is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def was_never_begun(pod: Pod) -> bool:
-    """Whether it failed before any container ran: its node rejected it."""
+def was_never_begun(pod: Pod, known_address: str = "") -> bool:
+    """Whether it failed before any container ran: its node rejected it.
+
+    A kubelet that was restarted may reject a Pod that runs, and an old one evicts it, and then no status of a
+    container is left. An address, also one that the Pod no longer shows, tells that its containers may have run.
+    """
     if pod.status.phase != "Failed":
+        return False
+    if not pod.status.container_statuses and (pod.status.pod_ip or known_address):
         return False
     states = (state for one in _all_statuses(pod) for state in (one.state, one.last_state))
     return all(state.running is None and state.terminated is None for state in states)

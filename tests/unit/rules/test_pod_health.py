@@ -19,6 +19,7 @@ from manta.rules.pod_health import (
     is_running,
     slow_start,
     start_overdue_at,
+    was_never_begun,
 )
 
 
@@ -79,6 +80,24 @@ def test_the_end_is_the_last_end_of_a_container() -> None:
     ]
     assert ended_at(pod(phase="Failed", containerStatuses=statuses)) == parse_time(times[1])
     assert ended_at(pod(phase="Failed")) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "known_address", "never"),
+    [
+        ({}, "", True),
+        ({"containerStatuses": [{"name": "ray", "state": {"waiting": {}}}]}, "", True),
+        ({"containerStatuses": [{"name": "ray", "state": {"waiting": {}}}]}, "10.0.0.1", True),
+        ({"containerStatuses": [ended()]}, "", False),
+        ({"podIP": "10.0.0.1"}, "", False),
+        ({}, "10.0.0.1", False),
+    ],
+)
+def test_a_failed_pod_without_statuses_of_containers_ran_if_it_had_an_address(
+    status: dict[str, Any], known_address: str, never: bool
+) -> None:
+    assert was_never_begun(pod(phase="Failed", **status), known_address) is never
+    assert not was_never_begun(pod(phase="Running", **status), known_address)
 
 
 def test_a_container_that_exited_cleanly_blocks_nothing() -> None:

@@ -21,7 +21,13 @@ from manta.manifests.certificates import certificate_name
 from manta.manifests.gcs_fault_tolerance import build_claim, claim_is_the_users
 from manta.manifests.network_policy import build_network_policies
 from manta.reconcile.actions import Manifest
-from manta.rules.pod_health import Phase, is_ready, is_ready_but_for, is_terminating
+from manta.rules.pod_health import (
+    Phase,
+    is_ready,
+    is_ready_but_for,
+    is_terminating,
+    was_never_begun,
+)
 from manta.rules.rolling_update import rolling_update
 from manta.rules.running_head import as_it_runs
 from manta.rules.scaling import desired_pods
@@ -110,6 +116,18 @@ def allows_no_next_head(snapshot: ClusterSnapshot) -> bool:
     text = snapshot.cluster.metadata.annotations.get(names.ANNOTATION_DISABLE_HEAD_RESTART)
     had_one = snapshot.submits_beside_head and bool(snapshot.cluster.status.head.pod_name)
     return text == "true" and (snapshot.condition(ClusterConditionType.PROVISIONED) or had_one)
+
+
+def submitted_nothing(snapshot: ClusterSnapshot, head: Pod) -> bool:
+    """Whether this head with a submitter beside it failed before it ran, so that another may follow."""
+    known = known_address(snapshot, head)
+    return snapshot.submits_beside_head and was_never_begun(head, known)
+
+
+def known_address(snapshot: ClusterSnapshot, head: Pod) -> str:
+    """The address of this head in the status of its RayCluster: it outlives the Pod's own."""
+    known = snapshot.cluster.status.head
+    return known.pod_ip if known.pod_name == head.metadata.name else ""
 
 
 # ── worker groups ────────────────────────────────────────────────────────────────────────

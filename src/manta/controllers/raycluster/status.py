@@ -28,6 +28,8 @@ from manta.controllers.raycluster.facts import (
     awaits_fewer_policies,
     awaits_recreation,
     awaits_revision,
+    known_address,
+    submitted_nothing,
 )
 from manta.controllers.raycluster.head_condition import head_pod_condition
 from manta.controllers.raycluster.snapshot import ClusterSnapshot
@@ -36,7 +38,7 @@ from manta.reconcile.failures import shown_error
 from manta.reconcile.outcome import Failure, Outcome
 from manta.reconcile.plan import MAX_CREATIONS
 from manta.rules import scaling
-from manta.rules.pod_health import is_ready, is_running, was_never_begun
+from manta.rules.pod_health import is_ready, is_running
 from manta.rules.rolling_update import rolling_update
 from manta.rules.traits import head_service_name
 
@@ -177,8 +179,15 @@ def _head_name(snapshot: ClusterSnapshot, pod: Pod | None) -> str:
         if snapshot.cluster.spec.suspend and records_return and not snapshot.submits_beside_head:
             return ""
         return snapshot.unnamed_head or snapshot.cluster.status.head.pod_name
-    never_begun = snapshot.submits_beside_head and was_never_begun(pod)
-    return "" if never_begun else pod.metadata.name
+    return "" if submitted_nothing(snapshot, pod) else pod.metadata.name
+
+
+def _head_address(snapshot: ClusterSnapshot, pod: Pod | None) -> str:
+    """In SidecarMode the address of a head stays while the Pod does, as the sign that it has run."""
+    if pod is None:
+        return ""
+    stays = snapshot.submits_beside_head
+    return pod.status.pod_ip or (known_address(snapshot, pod) if stays else "")
 
 
 def _head_info(snapshot: ClusterSnapshot) -> HeadInfo:
@@ -187,7 +196,7 @@ def _head_info(snapshot: ClusterSnapshot) -> HeadInfo:
     pod_ip = pod.status.pod_ip if pod else ""
     service_ip = service.spec.cluster_ip if service else ""
     return HeadInfo(
-        pod_ip=pod_ip,
+        pod_ip=_head_address(snapshot, pod),
         pod_name=_head_name(snapshot, pod),
         service_ip=pod_ip if service_ip == "None" else service_ip,
         service_name=service.metadata.name if service else "",

@@ -85,8 +85,8 @@ def _records_generation(snapshot: ClusterSnapshot, new: RayClusterStatus) -> boo
 def _is_important(snapshot: ClusterSnapshot, old: RayClusterStatus, new: RayClusterStatus) -> bool:
     if (old.state, old.desired_worker_replicas) != (new.state, new.desired_worker_replicas):
         return True
-    if snapshot.submits_beside_head and old.head.pod_name != new.head.pod_name:
-        return True  # only this name records that there was a head
+    if snapshot.submits_beside_head and _head_record(old) != _head_record(new):
+        return True  # only the name records that there was a head, and the address that it has run
     if _names_lost_head(snapshot, old, new):
         return True
     important: tuple[str, ...] = _ALWAYS_IMPORTANT
@@ -96,6 +96,10 @@ def _is_important(snapshot: ClusterSnapshot, old: RayClusterStatus, new: RayClus
         # of a running cluster is important.
         important = (*important, ClusterConditionType.HEAD_POD_READY)
     return any(_status(old, type_) != _status(new, type_) for type_ in important)
+
+
+def _head_record(status: RayClusterStatus) -> tuple[str, bool]:
+    return status.head.pod_name, bool(status.head.pod_ip)
 
 
 def _names_lost_head(

@@ -47,7 +47,8 @@ def next_status(
         "startTime": pod.status.start_time or placement.now,
         "containerStatuses": containers,
     }
-    if transition.stage not in (Stage.PULL_ERROR, Stage.PULL_BACKOFF):
+    if transition.stage not in (Stage.PULL_ERROR, Stage.PULL_BACKOFF, Stage.EVICTED):
+        # An evicted Pod keeps the address that it has; one that never ran gets none.
         status |= {"podIP": placement.pod_ip, "podIPs": [{"ip": placement.pod_ip}]}
     if pod.spec.init_containers:
         status["initContainerStatuses"] = _inits(pod, transition, placement)

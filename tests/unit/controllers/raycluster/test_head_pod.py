@@ -153,6 +153,29 @@ def test_a_head_that_its_node_refused_has_submitted_nothing_and_is_replaced(bega
     )
 
 
+@pytest.mark.parametrize("seen", [True, False])
+@pytest.mark.parametrize("keeps_address", [True, False])
+def test_a_head_that_ran_and_shows_no_containers_has_no_successor(
+    seen: bool, keeps_address: bool
+) -> None:
+    """A kubelet that was restarted rejects a Pod that runs, and an old one evicts it: the statuses are gone."""
+    scenario = a_head_beside_a_submitter(workers=1)
+    for _ in ("made", "noted", "let go"):
+        scenario.reconcile()
+    [head] = scenario.heads()
+    head["status"] = {"phase": "Running", "podIP": "10.0.0.1"}
+    if seen:
+        scenario.reconcile()
+        assert scenario.cluster.status.head.pod_ip == "10.0.0.1"
+    head["status"] = {"phase": "Failed"} | ({"podIP": "10.0.0.1"} if keeps_address else {})
+    for _ in range(4):
+        scenario.now += timedelta(minutes=5)
+        scenario.reconcile()
+        scenario.remove_deleted()
+    successors = [one for one in scenario.heads() if one is not head]
+    assert bool(successors) is (not seen and not keeps_address)
+
+
 def test_a_head_that_submits_finds_no_node_before_the_status_names_it() -> None:
     others = [{"name": "kueue.x-k8s.io/admission"}]
     scenario = a_head_beside_a_submitter(schedulingGates=others)

@@ -14,6 +14,7 @@ from manta.controllers.raycluster.facts import (
     cluster_of_new_pods,
     lost_because,
     revision_of_new_pods,
+    submitted_nothing,
 )
 from manta.controllers.raycluster.leftovers import is_of_earlier_cluster, remains
 from manta.controllers.raycluster.planners.auth_secret import plan_auth_secret
@@ -24,7 +25,7 @@ from manta.manifests.head_pod import build_head_pod, head_pod_name
 from manta.manifests.pod_metadata import with_annotations
 from manta.reconcile.actions import Create, Delete, Patch
 from manta.reconcile.plan import NOTHING, Plan, Wait, do
-from manta.rules.pod_health import is_ready, is_running, is_terminating, was_never_begun
+from manta.rules.pod_health import is_ready, is_running, is_terminating
 from manta.rules.spec_hash import spec_hash
 
 TERMINATING_RETRY = timedelta(seconds=10)
@@ -126,11 +127,7 @@ def _replace_if_failed(snapshot: ClusterSnapshot, pod: Pod) -> Plan:
     if not failed.due:
         return NOTHING
     meta, why = pod.metadata, failed.due[0].why
-    if (
-        snapshot.submits_beside_head
-        and was_never_begun(pod)
-        and snapshot.cluster.status.head.pod_name
-    ):
+    if submitted_nothing(snapshot, pod) and snapshot.cluster.status.head.pod_name:
         # Remove the name before the Pod: a named head that is gone counts as lost with its job.
         return Plan(
             wait=Wait(f"{why}; it is replaced when the status names it no longer", STATUS_RETRY)
