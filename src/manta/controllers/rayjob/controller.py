@@ -119,6 +119,8 @@ class RayJobReconciler(Reconciler[JobSnapshot, RayJobStatus]):
                 await self._dashboard_client.stop(query, action.arguments["job_id"])
             else:
                 await self._dashboard_client.submit(query, snapshot)
+                # No answer from before it counts any longer: it would say that Ray has forgotten the job.
+                self._poller.forget(snapshot.job.metadata.key)
         finally:
             self._poller.poll_now(snapshot.job.metadata.key)
         return {}

@@ -198,6 +198,22 @@ def test_http_mode_records_the_head_before_it_submits() -> None:
     assert not any(isinstance(one, Call) for one in planned(first).actions)
 
 
+def test_over_http_a_job_that_ray_accepted_and_has_forgotten_is_not_submitted_again() -> None:
+    unmarked = running(spec={"submissionMode": "HTTPMode"}, answer=JobNotFound())
+    annotations = {SUBMITTED_TO: unmarked.submission_mark}
+    meta = msgspec.structs.replace(unmarked.job.metadata, annotations=annotations)
+    marked = replace(unmarked, job=msgspec.structs.replace(unmarked.job, metadata=meta))
+    [call] = [one for one in planned(marked).actions if isinstance(one, Call)]
+    assert call.verb == "submit"
+    failed = Outcome(failures=(Failure(call, Forbidden(403, "Forbidden", "no")),))
+    assert status_after(marked, failed).job_status == ""
+    accepted = status_after(marked, UNTRIED)
+    assert accepted.job_status == "PENDING"
+    forgotten = replace(marked, job=msgspec.structs.replace(marked.job, status=accepted))
+    assert not any(isinstance(one, Call) for one in planned(forgotten).actions)
+    assert stage_after(forgotten) == Stage.FAILED
+
+
 def test_c56_a_job_whose_head_came_back_empty_fails_and_is_not_run_again() -> None:
     snapshot = running(submitter=a_submitter(), head_pod=a_head("head-2"), answer=JobNotFound())
     status = status_after(snapshot, UNTRIED)

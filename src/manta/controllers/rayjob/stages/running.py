@@ -182,7 +182,8 @@ def _wait_for_job(snapshot: JobSnapshot, blocked_by: Blockage) -> JobStep:
 
 def _submit(snapshot: JobSnapshot) -> JobStep:
     """HTTPMode: record the head, and submit in the next reconcile. If the reply is lost, the same
-    id goes to the same head again, which Ray refuses."""
+    id goes to the same head again, which Ray refuses. What Ray accepted is pending: if Ray does not
+    know it later, it has forgotten it."""
     meta, status = snapshot.job.metadata, snapshot.status
     if meta.annotations.get(SUBMITTED_TO) != snapshot.submission_mark:
         return stay(do(record_head(snapshot)))
@@ -192,6 +193,7 @@ def _submit(snapshot: JobSnapshot) -> JobStep:
     return stay(
         do(call),
         on_failure={"job_status_check_failure_start_time": since},
+        job_status=JobStatus.PENDING,
         job_status_check_failure_start_time=None,
         **nested_status(snapshot),
     )
