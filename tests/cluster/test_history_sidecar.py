@@ -21,7 +21,7 @@ from manta.history.layout import SessionKey
 from manta.history.store import open_store
 from manta.manifests.head_pod import build_head_pod
 from manta.rules.settings import Settings
-from support.history import SESSION
+from support.history import SESSION, mount_source
 from support.s3 import s3_server
 
 pytestmark = [
@@ -56,6 +56,7 @@ def pod() -> dict[str, Any]:
     sidecar["args"] += ["--interval", "1"]
     spec["initContainers"] = [sidecar]
     spec["volumes"].append({"name": names.VOLUME_HISTORY_SPOOL, "emptyDir": {}})
+    mount_source(spec, sidecar)
     return made
 
 

@@ -239,13 +239,17 @@ def test_delete_asks_and_y_answers(plane: PlaneThread) -> None:
 
 def test_objects_are_suspended_and_resumed(plane: PlaneThread) -> None:
     namespace = namespace_for(plane, "suspend")
-    targets = ("demo", "rayjob/train", "raycronjob/nightly", "-n", namespace)
-    objects = ((RAY_CLUSTERS, "demo"), (RAY_JOBS, "train"), (RAY_CRON_JOBS, "nightly"))
+    targets = ("demo", "rayjob/train", "raycronjob/nightly", "rayservice/web", "-n", namespace)
+    objects = (
+        (RAY_CLUSTERS, "demo"),
+        (RAY_JOBS, "train"),
+        (RAY_CRON_JOBS, "nightly"),
+        (RAY_SERVICES, "web"),
+    )
     for verb, wanted in (("suspend", True), ("resume", False)):
         assert plane.ours(verb, *targets).code == 0
         found = [plane.get(resource, namespace, name) for resource, name in objects]
-        assert [bool(one["spec"].get("suspend")) for one in found] == [wanted] * 3
-    assert plane.ours("suspend", "rayservice/web", "-n", namespace).code == 2
+        assert [bool(one["spec"].get("suspend")) for one in found] == [wanted] * 4
 
 
 def test_the_status_of_a_rayservice_has_its_applications(plane: PlaneThread) -> None:

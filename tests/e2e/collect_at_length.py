@@ -25,6 +25,7 @@ from manta.api.ray.cluster import RayCluster
 from manta.manifests.head_pod import build_head_spec
 from manta.manifests.worker_pod import build_worker_spec
 from manta.rules.settings import Settings
+from support.history import mount_source
 from support.s3 import s3_server
 
 pytestmark = pytest.mark.embedded_only(reason="it looks into the files of the node agent")
@@ -74,6 +75,7 @@ def add_what_differs(pod: dict[str, Any], kept: dict[str, Any], plain: dict[str,
     pod["initContainers"] = [
         one for one in kept["initContainers"] if one["name"] == names.CONTAINER_HISTORY
     ]
+    mount_source(pod, pod["initContainers"][0])
     old = {one["name"] for one in plain["volumes"]}
     pod["volumes"] += [one for one in kept["volumes"] if one["name"] not in old]
     ray, kept_ray = pod["containers"][0], kept["containers"][0]

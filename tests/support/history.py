@@ -14,12 +14,20 @@ from manta.history.ship import Identity, SessionShipper, ship_events
 from manta.history.store import Store, open_store
 
 RECORDED = Path(__file__).parents[1] / "unit" / "history" / "recorded" / "ray-2.60-events.jsonl"
+SOURCE = Path(__file__).parents[2] / "src"
 SESSION = "session_2026-11-18_01-51-39_771206_28616"
 NODE = "c9007845412623513b8e79411e67ea7997512d139fa8b4b2bc5f3e07"
 WHO = Identity("default", "rayjob", "train", "train-abc", "train-abc-head-x1", "head", "2.60.0")
 DEEP_POST = b'[{"x": ' + b"[" * 200_000 + b"]" * 200_000 + b"}]\n"
 """JSON that no recursive reader gets through."""
 FAILED_TASK = "0d12401e8fa9a714ffffffffffffffffffffffff02000000"
+
+
+def mount_source(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    """Let the container import manta from this checkout, also where that lies below /tmp: Pods have a /tmp of their own."""
+    path = str(SOURCE)
+    pod["volumes"].append({"name": "source", "hostPath": {"path": path}})
+    container["volumeMounts"].append({"name": "source", "mountPath": path, "readOnly": True})
 
 
 def file_store(directory: Path) -> Store:
