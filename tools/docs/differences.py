@@ -305,6 +305,14 @@ JOB = (
         "test_c60_a_sidecars_success_is_recorded_although_workers_never_came",
     ),
     Row(
+        "sidecar-last-worker",
+        "RayCluster whose last worker comes after its `SidecarMode` job has succeeded",
+        "never `ready`",
+        "becomes `ready`",
+        "the container that submitted the job has ended well, and everything else runs",
+        "test_a_worker_that_comes_after_the_submitter_beside_the_head_has_ended",
+    ),
+    Row(
         "sidecar-gate",
         "head of a RayJob in `SidecarMode`",
         "runs at once",

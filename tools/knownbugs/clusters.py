@@ -300,7 +300,7 @@ GUARDS: tuple[Guard, ...] = (
         "ready requires that every Pod is ready",
         (
             f"{_CLUSTER}/facts.py",
-            "    return len(pods) == wanted and all_ready(pods)",
+            "    return len(pods) == wanted and all(_is_ready(snapshot, pod) for pod in pods)",
             "    return len(pods) == wanted",
         ),
     ),

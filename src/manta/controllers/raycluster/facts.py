@@ -73,10 +73,12 @@ def all_pods_ready(snapshot: ClusterSnapshot) -> bool:
             return False
         keeps_all = not group.suspend and not may_choose_pods(snapshot)
         wanted += there if keeps_all else least
+    return len(pods) == wanted and all(_is_ready(snapshot, pod) for pod in pods)
+
+
+def _is_ready(snapshot: ClusterSnapshot, pod: Pod) -> bool:
     beside = names.CONTAINER_SUBMITTER if snapshot.submits_beside_head else ""
-    return len(pods) == wanted and all(
-        is_ready(pod) or is_ready_but_for(pod, beside) for pod in pods
-    )
+    return is_ready(pod) or is_ready_but_for(pod, beside)
 
 
 def still_counts(snapshot: ClusterSnapshot, pod: Pod) -> bool:
