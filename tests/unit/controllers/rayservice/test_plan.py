@@ -310,7 +310,7 @@ def test_a_service_that_is_changed_says_what_changes(has: Service, why: str) -> 
 
 
 def renamed(*, is_going: bool = False) -> ServiceSnapshot:
-    """The spec names the serve Service anew: the one under the old name is still there."""
+    """The spec gives the serve Service another name: the one under the old name is still there."""
     live, going = serve_service("demo-a"), format_time(NOW) if is_going else None
     meta = msgspec.structs.replace(
         live.metadata, name="demo-before", uid=Uid("old-uid"), deletion_timestamp=going
